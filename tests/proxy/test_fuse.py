@@ -184,7 +184,6 @@ def test_the_forecast_is_in_trace_and_metrics_and_why_explains(rig, gate, addres
     assert facts[0]["used"] == 600
     metrics = web.get(f"{address}/metrics").text
     assert 'millgate_fuse_calls_total{scope="session",state="paused"}' in metrics
-    assert 'millgate_fuse_calls_left_count{scope="session"}' in metrics
     refused = trace_of(gate, replies[2])
     shown = CliRunner().invoke(app, ["why", refused.id, "--store", str(tmp_path / "kb")])
     assert (

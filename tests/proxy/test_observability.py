@@ -98,7 +98,7 @@ def test_a_line_of_the_log_tells_of_the_call_and_never_what_was_said(rig, addres
     line = json.loads(caplog.records[-1].message)
     assert (line["model"], line["upstream"], line["guard"]) == (model, "main", "recovered")
     assert (line["rollbacks"], line["status"], line["error"]) == (1, 200, "")
-    assert line["cut_chars"] > 0
+    assert line["wasted_tokens"] > 0
     assert line["output_tokens"] > 9
     assert line["call"] == got.headers["x-millgate-call"]
     assert PROSE[0][:20] not in caplog.records[-1].message

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from millgate.guard.report import GuardReport
-from millgate.service.observe.log import call_figures, line_level, request_line, request_logger
+from millgate.service.observe.log import line_level, request_line, request_logger
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller, RequestState
 from millgate.sessions.prompt_cache.judgment import CacheCounts, Judgment
@@ -39,24 +39,27 @@ def test_a_line_says_who_asked_and_how_many_milliseconds_it_took():
     assert (nobody["tenant"], nobody["key"]) == (None, None)
 
 
+def line_of(call):
+    return json.loads(request_line(RequestState("r", "POST", status=200, call=call), {}))
+
+
 def test_a_call_that_nobody_watched_has_no_cuts_and_one_without_a_byte_no_time():
-    figures = call_figures(ModelCall("/v1/messages"))
-    assert (figures["rollbacks"], figures["cut_chars"], figures["first_byte_ms"]) == (0, 0, None)
-    call = ModelCall("/v1/messages", report=GuardReport(rollbacks=2, cut_chars=90))
+    assert line_of(ModelCall("/v1/messages")).keys().isdisjoint({"rollbacks", "first_byte_s"})
+    call = ModelCall("/v1/messages", report=GuardReport(rollbacks=2, wasted_tokens=90))
     call.first_byte_s = 0.25
-    figures = call_figures(call)
-    assert (figures["rollbacks"], figures["cut_chars"], figures["first_byte_ms"]) == (2, 90, 250.0)
+    line = line_of(call)
+    assert (line["rollbacks"], line["wasted_tokens"], line["first_byte_s"]) == (2, 90, 0.25)
 
 
 def test_a_line_says_what_a_call_cost_and_why_the_cache_broke():
     call = ModelCall("/v1/messages", cost=0.0123456789, cache_counts=CacheCounts(10, 900, 5))
-    figures = call_figures(call)
-    assert (figures["cost"], figures["cache_read"], figures["cache_written"]) == (0.012346, 10, 900)
-    assert (figures["cache_lost"], figures["cache_reason"]) == (0, "")
+    line = line_of(call)
+    assert (line["cost"], line["cache_read"], line["cache_written"]) == (0.012346, 10, 900)
+    assert "cache_lost" not in line
     call.cache_judgment = Judgment("client", "tools[3] changed", 900, 10, 890)
-    figures = call_figures(call)
-    assert (figures["cache_lost"], figures["cache_reason"]) == (890, "tools[3] changed")
-    assert "cache_read" not in call_figures(ModelCall("/v1/messages"))
+    line = line_of(call)
+    assert (line["cache_lost"], line["cache_blame"], line["cache_reason"]) == (890, "client", "tools[3] changed")  # fmt: skip
+    assert "cache_read" not in line_of(ModelCall("/v1/messages"))
 
 
 @pytest.mark.parametrize(("wanted", "level", "lines"), [(True, logging.INFO, 1), (False, logging.INFO, 0), (True, logging.ERROR, 0)])  # fmt: skip

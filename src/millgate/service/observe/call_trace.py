@@ -12,19 +12,14 @@ from typing import Any
 
 import orjson
 
-from millgate.circles.finder import Circle
-from millgate.circles.policy import CircleStep
 from millgate.guard.channels import CONTENT
 from millgate.guard.dialects import dialect_for
-from millgate.guard.report import Cut
-from millgate.service.observe.model_call import ModelCall
+from millgate.service.observe.model_call import ModelCall, known, read_fields
 from millgate.sessions.compaction.items import KINDS as ITEM_KINDS
-from millgate.sessions.compaction.items import Kind as ItemKind
 from millgate.sessions.compaction.keep import NOT_PUT_BACK
 from millgate.sessions.xray.findings import KINDS
 from millgate.sessions.xray.formats import LineReader
 from millgate.sessions.xray.session import SessionBuilder
-from millgate.spending.limits import CapStatus
 from millgate.text.bounded_json import loads
 from millgate.text.fence import LABEL, without_fences
 from millgate.text.tokens import estimate_tokens
@@ -43,18 +38,19 @@ TOOLS = 8  # tools that are named, those that brought most
 def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     """The call as a trace: one step for the call itself, one for its window, and one for each cut, rung and cap."""
     request = Request(call.query, tenant=tenant, session=call.session)
-    cuts = call.report.cuts if call.report else []
-    steps = (
-        _call_step(call),
-        *_window_steps(call),
-        *_cache_steps(call),
-        *_compaction_steps(call),
-        *(_cut_step(cut) for cut in cuts),
-        *_circle_steps(call),
-        *_fold_steps(call),
-        *(_fuse_step(status) for status in call.cap_statuses),
-    )
-    return Trace(call.id, request, steps=steps, created=now)
+    cut_facts = ("channel", "onset", "period", "cut_chars", "reason", "unit")
+    cap_facts = ("scope", "name", "state", "used", "cap", "unit", "calls_left")
+    steps = [_call_step(call), *_window_steps(call)]
+    if cached := call.cache_facts():
+        steps.append(Step(Stage.CACHE, 0.0, facts=cached))
+    steps += _compaction_steps(call)
+    for cut in call.report.cuts if call.report else ():
+        steps.append(Step(Stage.CUT, 0.0, facts=read_fields(cut, *cut_facts), text=cut.text))
+    steps += [*_circle_steps(call), *_fold_steps(call)]
+    for cap in call.cap_statuses:
+        facts = read_fields(cap, *cap_facts) | {"reason": cap.describe()}
+        steps.append(Step(Stage.FUSE, 0.0, facts=facts))
+    return Trace(call.id, request, steps=tuple(steps), created=now)
 
 
 def _window_steps(call: ModelCall) -> Iterator[Step]:
@@ -66,54 +62,18 @@ def _window_steps(call: ModelCall) -> Iterator[Step]:
     messages = dialect.conversation(fields)
     if len(messages) > MOST_MESSAGES:
         return
-    if not fields.keys() & {
-        "messages",
-        "input",
-        "prompt",
-    }:  # else the x-ray knows the format itself
+    # else the x-ray knows the format itself
+    if fields.keys().isdisjoint({"messages", "input", "prompt"}):
         said = [{"role": "system", "content": text} for text in dialect.preamble(fields)]
         fields = {"messages": [*said, *messages], "tools": fields.get("tools")}
     yield window_step(fields, call.length)
 
 
 def _call_step(call: ModelCall) -> Step:
-    cached = call.cached_input
-    facts: dict[str, float | str] = {
-        "path": call.path,
-        "model": call.model,
-        "upstream": call.upstream,
-        "key": call.key,
-        "status": "" if call.not_reached and call.outcome == "unanswered" else call.status,
-        "outcome": call.outcome,
-        "guard": call.guarded,
-        "rollbacks": call.report.rollbacks if call.report else "",
-        "wasted_tokens": call.report.wasted_tokens if call.report else "",
-        "input_tokens": call.input_tokens,
-        "output_tokens": call.output_tokens,
-        # of all tries, as the cost; the step of the cache tells of the client's own request
-        "read": cached.within + cached.read or "",
-        "written": cached.written or "",
-        "fresh": call.input_tokens - cached.within,
-        "estimated": 1 if call.estimated else "",
-        "cost": "" if call.cost is None else round(call.cost, 6),
-        "priced_as": call.priced_as,
-        "uncounted": call.uncounted,
-        "first_byte_s": "" if call.first_byte_s is None else round(call.first_byte_s, 4),
-        "ignored": call.ignored,
-        "unwatched": call.unwatched,
-        "passed_on": call.report.passed_on if call.report else "",
-        "repetition": "; ".join(call.report.warnings[:MOST_WARNINGS]) if call.report else "",
-        "rescued_by": call.rescued_by,
-        "repaired": call.repaired,
-        "unknown_parts": call.unknown_parts or "",
-        "response_id": call.response_id,
-        "context_trace": call.context_trace,
-        "context_tokens": call.context_tokens or "",
-    }
+    warnings = "; ".join(call.report.warnings[:MOST_WARNINGS]) if call.report else ""
+    facts = call.facts() | known(repetition=warnings)
     text = GAP.join(_pieces(call))
-    return Step(
-        Stage.MODEL, call.seconds, degraded=call.problem, facts=_without_blanks(facts), text=text
-    )
+    return Step(Stage.MODEL, call.seconds, degraded=call.problem, facts=facts, text=text)
 
 
 def _pieces(call: ModelCall) -> Iterator[str]:
@@ -128,89 +88,32 @@ def _pieces(call: ModelCall) -> Iterator[str]:
     yield answer[at : at + PIECE_CHARS]
 
 
-def _cache_steps(call: ModelCall) -> Iterator[Step]:
-    """What the provider read from its cache, if it reports that, and why not more."""
-    counts, judged, observed = call.cache_counts, call.cache_judgment, call.cache_observation
-    if counts is None:
-        return
-    facts: dict[str, float | str] = {
-        "read": counts.read,
-        "written": counts.written,
-        "fresh": counts.fresh,
-    }
-    if judged is not None:
-        facts |= {
-            "expected": judged.expected,
-            "lost": judged.lost,
-            "blame": judged.blame if judged.is_break else "",
-            "reason": judged.reason,
-            "change": observed.difference.change if observed and observed.difference else "",
-            "cost": round(call.cache_cost, 6)
-            if judged.is_break and call.cache_cost is not None
-            else "",
-        }
-    yield Step(Stage.CACHE, 0.0, facts=_without_blanks(facts))
-
-
-def _cut_step(cut: Cut) -> Step:
-    facts: dict[str, float | str] = {
-        "channel": cut.channel,
-        "onset": cut.onset,
-        "period": cut.period,
-        "cut_chars": cut.cut_chars,
-        "reason": cut.reason,
-        "unit": cut.unit,
-    }
-    return Step(Stage.CUT, 0.0, facts=facts, text=cut.text)
-
-
 def _compaction_steps(call: ModelCall) -> Iterator[Step]:
     """What left the window, in numbers; its text is what is gone."""
     told = call.compaction
     if told is None and not call.put_back and not call.not_put_back:
         return
-    facts: dict[str, float | str] = {
-        "put_back": call.put_back,
-        NOT_PUT_BACK: call.not_put_back,
-    }
-    gone: list[tuple[ItemKind, str]] = []
+    facts, gone = read_fields(call, "put_back", NOT_PUT_BACK), ""
     if told is not None:
-        counts = ((f"{kind}s", left, lost) for kind, (left, lost) in told.counts.items())
-        facts |= {
-            "reason": told.describe(),
-            "id": told.id,
-            "way": told.way,
-            "turn": told.turn,
-            "left": told.tokens,
-            **{
-                name: n
-                for kind, left, lost in counts
-                for name, n in ((kind, left), (f"{kind}_gone", lost))
-            },
-        }
-        gone = [(item.kind, item.text) for item in told.list_gone(*ITEM_KINDS)][:MOST_GONE]
-    text = orjson.dumps(gone).decode() if gone else ""
-    yield Step(Stage.COMPACTION, 0.0, facts=_without_blanks(facts), text=text)
+        facts |= known(reason=told.describe(), left=told.tokens)
+        facts |= read_fields(told, "id", "way", "turn")
+        for kind, (left, lost) in told.counts.items():
+            facts |= {f"{kind}s": left, f"{kind}s_gone": lost}
+        items = [(item.kind, item.text) for item in told.list_gone(*ITEM_KINDS)]
+        gone = orjson.dumps(items[:MOST_GONE]).decode() if items else ""
+    yield Step(Stage.COMPACTION, 0.0, facts=facts, text=gone)
 
 
 def _circle_steps(call: ModelCall) -> Iterator[Step]:
     """Each rung that is new, and the end of the turn: once reached it comes with every later call of the turn."""
-    marks, ended = call.circles.marks, call.circles.ended
-    yield from (_circle_step(mark.step, mark.circle) for mark in marks)
-    if ended is not None and all(mark.step != "end" for mark in marks):
-        yield _circle_step("end", ended)
-
-
-def _circle_step(rung: CircleStep, circle: Circle) -> Step:
-    facts: dict[str, float | str] = {
-        "rung": rung,
-        "period": circle.period,
-        "copies": circle.copies,
-        "first": circle.first,
-        "last": circle.last,
-        "reason": circle.describe(),
-    }
-    return Step(Stage.CIRCLES, 0.0, facts=facts)
+    reached = [(mark.step, mark.circle) for mark in call.circles.marks]
+    ended = call.circles.ended
+    if ended is not None and all(rung != "end" for rung, _ in reached):
+        reached.append(("end", ended))
+    for rung, circle in reached:
+        facts = read_fields(circle, "period", "copies", "first", "last")
+        facts |= {"rung": rung, "reason": circle.describe()}
+        yield Step(Stage.CIRCLES, 0.0, facts=facts)
 
 
 def _fold_steps(call: ModelCall) -> Iterator[Step]:
@@ -219,43 +122,21 @@ def _fold_steps(call: ModelCall) -> Iterator[Step]:
     if folded is None:
         return
     report, is_on = folded.report, folded.group == "on"
-    facts: dict[str, float | str] = {
-        "group": folded.group,
-        "folds": len(report.folds),
-        "saved_tokens" if is_on else "would_save": folded.new_tokens if call.answered else 0,
-        "folded": report.saved_tokens if is_on else "",
-        "saved_cost": "" if folded.saved_cost is None else round(folded.saved_cost, 6),
-        "repeated_calls": folded.repeated_calls,
-        "stops": 1 if folded.has_stopped else "",
-        "stopped": report.stopped_by if is_on else "",
-    }
-    yield Step(Stage.FOLD, 0.0, facts=_without_blanks(facts))
+    new = folded.new_tokens if call.answered else 0
+    facts = read_fields(folded, "group", "repeated_calls") | known(
+        folds=len(report.folds),
+        saved_tokens=new if is_on else None,
+        would_save=None if is_on else new,
+        folded=report.saved_tokens if is_on else None,
+        saved_cost=None if folded.saved_cost is None else round(folded.saved_cost, 6),
+        stops=1 if folded.has_stopped else None,
+        stopped=report.stopped_by if is_on else None,
+    )
+    yield Step(Stage.FOLD, 0.0, facts=facts)
     for fold, text in zip(folded.new_folds, folded.texts, strict=True) if is_on else ():
-        named: dict[str, float | str] = {
-            "lines": fold.lines,
-            "tokens": fold.tokens,
-            "source": fold.source,
-            "stale": 1 if fold.is_stale else "",
-        }
-        yield Step(Stage.FOLD, 0.0, facts=_without_blanks(named), text=text[:PIECE_CHARS])
-
-
-def _fuse_step(status: CapStatus) -> Step:
-    facts: dict[str, float | str] = {
-        "scope": status.scope,
-        "name": status.name,
-        "state": status.state,
-        "used": status.used,
-        "cap": status.cap,
-        "unit": status.unit,
-        "calls_left": "" if status.calls_left is None else status.calls_left,
-        "reason": status.describe(),
-    }
-    return Step(Stage.FUSE, 0.0, facts=_without_blanks(facts))
-
-
-def _without_blanks(facts: Mapping[str, float | str]) -> dict[str, float | str]:
-    return {name: value for name, value in facts.items() if value != ""}
+        named = read_fields(fold, "lines", "tokens", "source")
+        named |= known(stale=1 if fold.is_stale else None)
+        yield Step(Stage.FOLD, 0.0, facts=named, text=text[:PIECE_CHARS])
 
 
 def window_step(fields: Mapping[str, Any], length: int) -> Step:

@@ -68,7 +68,6 @@ COUNTERS: Final[Mapping[str, tuple[str, str]]] = {
     "traces_lost": ("Traces of model calls that could not be stored.", ""),
     "circles": ("Rungs reached by agents that repeat their tool calls.", "rung"),
     "fold_tokens": ("Tokens that folding took out of requests, or would have, each counted once, by group of sessions.", "group"),
-    "fold_stops": ("Sessions in which folding stopped since the model asked for a folded text again.", ""),
     "unknown_parts": ("Parts of messages in a shape that Millgate does not know; they are passed on as they came.", ""),
     "compactions": ("Compactions of agents' windows that were noticed, by their way.", "way"),
     "put_back_blocks": ("Blocks put back of what compactions lost.", ""),
@@ -85,8 +84,6 @@ HISTOGRAMS: Final[Mapping[str, tuple[str, str, tuple[float, ...]]]] = {
     "selfref_novel_results": ("Candidates of a request that are new to the window.", "", COUNTS),
     "model_call_seconds": ("Time of these calls.", CALL, CALL_SECONDS),
     "model_first_byte_seconds": ("Time to the first byte of the reply.", CALL, CALL_SECONDS),
-    "fuse_share": ("Share of a cap that was used after a call.", "scope", RATIOS),
-    "fuse_calls_left": ("Calls until a cap is full, at the rate of the last ones.", "scope", COUNTS),
 }  # fmt: skip
 """What is measured: what it means, its labels, and the upper ends of its buckets."""
 
@@ -217,7 +214,6 @@ class Metrics:
             self._count("circles", mark.step)
         if fold := call.fold:
             self._count("fold_tokens", fold.group, by=fold.new_tokens if call.answered else 0)
-            self._count("fold_stops", by=fold.has_stopped and fold.group == "on")
         if call.compaction is not None:
             self._count("compactions", call.compaction.way)
         self._count("unknown_parts", by=call.unknown_parts)
@@ -229,9 +225,6 @@ class Metrics:
         self._count("fuse_unpriced", model, call.priced_as, by=bool(call.priced_as and call.answered))  # fmt: skip
         for status in call.cap_statuses:
             self._count("fuse_calls", status.scope, status.state)
-            self._measure("fuse_share", status.share, status.scope)
-            if status.calls_left is not None:
-                self._measure("fuse_calls_left", status.calls_left, status.scope)
 
     def count_lost_trace(self) -> None:
         """Count a trace of a call that could not be stored."""

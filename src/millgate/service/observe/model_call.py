@@ -68,6 +68,16 @@ class FoldedCall:
         self.saved_cost = price_saving(price, counts, old=old, new=self.new_tokens)
 
 
+def known(**facts: float | str | None) -> dict[str, float | str]:
+    """Facts without those that are blank."""
+    return {name: value for name, value in facts.items() if value is not None and value != ""}
+
+
+def read_fields(source: object, *names: str) -> dict[str, float | str]:
+    """Some fields of a value as facts of the same names, without those that are blank; none of None."""
+    return known(**{name: getattr(source, name) for name in names}) if source is not None else {}
+
+
 Guarded = Literal["off", "clean", "recovered", "passed", "failed", "broken", "abandoned"]
 Outcome = Guarded | Literal["ended", "unanswered"]
 
@@ -198,6 +208,50 @@ class ModelCall:
     def problem(self) -> str:
         """What went wrong: its kind, and what the client was told."""
         return f"{self.error}: {self.error_message}" if self.error_message else self.error
+
+    def facts(self) -> dict[str, float | str]:
+        """What is told of the call, by name: in its trace, the log and spans; what is blank is left out."""
+        cached = self.cached_input
+        return {
+            **read_fields(self, "path", "model", "upstream", "key"),
+            **known(
+                status=None if self.not_reached and self.outcome == "unanswered" else self.status,
+                outcome=self.outcome,
+                guard=self.guarded,
+            ),
+            **read_fields(self.report, "rollbacks", "wasted_tokens", "passed_on"),
+            **read_fields(self, "input_tokens", "output_tokens"),
+            **known(
+                # of all tries, as the cost; the cache's facts tell of the client's own request
+                read=cached.within + cached.read or None,
+                written=cached.written or None,
+                fresh=self.input_tokens - cached.within,
+                estimated=1 if self.estimated else None,
+                cost=None if self.cost is None else round(self.cost, 6),
+                first_byte_s=None if self.first_byte_s is None else round(self.first_byte_s, 4),
+                unknown_parts=self.unknown_parts or None,
+                context_tokens=self.context_tokens or None,
+            ),
+            **read_fields(self, "priced_as", "uncounted", "ignored", "unwatched", "rescued_by"),
+            **read_fields(self, "repaired", "response_id", "context_trace"),
+        }
+
+    def cache_facts(self) -> dict[str, float | str]:
+        """What the provider read from its cache, if it reports that, and why not more."""
+        judged, observed = self.cache_judgment, self.cache_observation
+        facts = read_fields(self.cache_counts, "read", "written", "fresh")
+        if judged is None:
+            return facts
+        cost = self.cache_cost if judged.is_break else None
+        return {
+            **facts,
+            **read_fields(judged, "expected", "lost", "reason"),
+            **known(
+                blame=judged.blame if judged.is_break else None,
+                change=observed.difference.change if observed and observed.difference else None,
+                cost=None if cost is None else round(cost, 6),
+            ),
+        }
 
     def note_error(self, error: BaseException) -> None:
         """Keep what went wrong; what the guard did is told by its report."""

@@ -5,102 +5,104 @@ nothing. The caller's `traceparent` becomes the parent.
 """
 
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import RequestState, route_of
-from millgate.types import Step, Trace
+from millgate.types import Request, Step
 from millgate.types.notes import Stage
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+    from opentelemetry.trace import Span, SpanKind, Tracer
 
 _INSTALLED = find_spec("opentelemetry") is not None
 
 
 def record_spans(state: RequestState, scope: Scope) -> None:
-    """Report a request that was answered, with its stages below it."""
+    """Report a request that was answered, with its stages and its model call below it."""
     if not _INSTALLED:
         return
     from opentelemetry import propagate, trace  # noqa: PLC0415  (an optional package)
 
-    tracer = trace.get_tracer("millgate")
+    tracer, kinds = trace.get_tracer("millgate"), trace.SpanKind
     if isinstance(tracer, trace.ProxyTracer | trace.NoOpTracer):
         return  # no exporter is set up
-    end = time.time_ns()
-    start = end - int(1e9 * (time.perf_counter() - state.started))
+    now, end = time.perf_counter(), time.time_ns()
+    start = end - int(1e9 * (now - state.started))
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     route = route_of(scope)
-    span = tracer.start_span(
-        f"{state.method} {route}", context=propagate.extract(headers), start_time=start,
-        kind=trace.SpanKind.SERVER,
-        attributes={
-            "http.request.method": state.method, "http.route": route,
-            "http.response.status_code": state.status, "millgate.request_id": state.id,
-        },
-    )  # fmt: skip
+    attributes = {
+        "http.request.method": state.method,
+        "http.route": route,
+        "http.response.status_code": state.status,
+        "millgate.request_id": state.id,
+        "millgate.trace": state.trace and state.trace.id,
+    }
+    outside = propagate.extract(headers)
+    span = _begin(tracer, f"{state.method} {route}", start, outside, kinds.SERVER, attributes)
+    inside = trace.set_span_in_context(span)
     if state.trace:
-        span.set_attribute("millgate.trace", state.trace.id)
-        context, at = trace.set_span_in_context(span), start
         for step in state.trace.steps:
-            stage = tracer.start_span(f"millgate.{step.stage}", context=context, start_time=at)
-            stage.set_attributes(_stage_attributes(state.trace, step))
-            at += int(1e9 * step.seconds)
-            stage.end(at)
-    if state.call and state.call.operation:
-        _record_call(state.call, trace.set_span_in_context(span))
+            attributes = _stage_attributes(state.trace.request, step)
+            stage = _begin(tracer, f"millgate.{step.stage}", start, inside, kinds.INTERNAL, attributes)  # fmt: skip
+            start += int(1e9 * step.seconds)
+            stage.end(start)
+    if (call := state.call) and call.operation:
+        start, attributes = end - int(1e9 * (now - call.began)), _call_attributes(call)
+        called = _begin(tracer, f"{call.operation} {call.model}", start, inside, kinds.CLIENT, attributes)  # fmt: skip
+        for cut in call.report.cuts if call.report else ():
+            told: dict[str, Any] = {
+                "channel": cut.channel,
+                "reason": cut.reason,
+                "cut_chars": cut.cut_chars,
+            }
+            called.add_event("millgate.cut", told)
+        # The agent ran the tools, so when and how long is not known: each is a point in time.
+        for name, id in call.tool_results:
+            attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name, "gen_ai.tool.call.id": id}  # fmt: skip
+            _begin(tracer, f"execute_tool {name}", start, inside, kinds.INTERNAL, attributes).end(start)  # fmt: skip
+        called.end(start + int(1e9 * call.seconds))
     span.end(end)
 
 
-def _stage_attributes(trace: Trace, step: Step) -> dict[str, str | int]:
+def _begin(  # noqa: PLR0917  (they are those of `start_span`)
+    tracer: "Tracer",
+    name: str,
+    at: int,
+    inside: "Context",
+    kind: "SpanKind",
+    attributes: Mapping[str, Any],
+) -> "Span":
+    given = {key: value for key, value in attributes.items() if value not in ("", None)}
+    return tracer.start_span(name, context=inside, start_time=at, kind=kind, attributes=given)
+
+
+def _stage_attributes(asked: Request, step: Step) -> dict[str, Any]:
     """What a stage kept; retrieval also by OpenTelemetry's conventions for generative AI, without query and texts."""
-    attributes: dict[str, str | int] = {"millgate.kept": step.kept, "millgate.dropped": step.dropped}  # fmt: skip
+    attributes: dict[str, Any] = {
+        "millgate.kept": step.kept,
+        "millgate.dropped": step.dropped,
+        "error.type": "degraded" if step.degraded else None,
+    }
     if step.stage is Stage.RETRIEVE:
         attributes |= {
             "gen_ai.operation.name": "retrieval",
-            "gen_ai.data_source.id": ", ".join(trace.request.collections),
+            "gen_ai.data_source.id": ", ".join(asked.collections),
+            "gen_ai.retrieval.top_k": asked.k,
         }
-        if trace.request.k is not None:
-            attributes["gen_ai.retrieval.top_k"] = trace.request.k
-    if step.degraded:
-        attributes["error.type"] = "degraded"
     return attributes
 
 
-def _record_tools(call: ModelCall, context: "Context", start: int) -> None:
-    """Record the tool calls whose results this request brings to the model, by OpenTelemetry's conventions.
-
-    The agent ran them, so when and how long is not known: each is a point in time, with its tool and its id.
-    """
-    from opentelemetry import trace  # noqa: PLC0415  (an optional package)
-
-    tracer = trace.get_tracer("millgate")
-    for name, id in call.tool_results:
-        attributes = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": name,
-            "gen_ai.tool.call.id": id,
-        }
-        span = tracer.start_span(
-            f"execute_tool {name}", context=context, start_time=start,
-            kind=trace.SpanKind.INTERNAL, attributes={k: v for k, v in attributes.items() if v},
-        )  # fmt: skip
-        span.end(start)
-
-
-def _record_call(call: ModelCall, context: "Context") -> None:
-    """Record the model call by OpenTelemetry's semantic conventions for generative AI."""
-    from opentelemetry import trace  # noqa: PLC0415  (an optional package)
-
-    now, now_ns = time.perf_counter(), time.time_ns()
-    start = now_ns - int(1e9 * (now - call.began))
-    server = urlsplit(call.server)
-    cached = call.cached_input
-    attributes: dict[str, str | int | float | None] = {
+def _call_attributes(call: ModelCall) -> dict[str, Any]:
+    """A model call by OpenTelemetry's conventions for generative AI, and its facts by the names that its trace has."""
+    server, cached = urlsplit(call.server), call.cached_input
+    return {
         "gen_ai.operation.name": call.operation,
         "gen_ai.provider.name": call.upstream,
         "gen_ai.request.model": call.model,
@@ -115,23 +117,6 @@ def _record_call(call: ModelCall, context: "Context") -> None:
         "server.port": server.port,
         "error.type": call.error,
         "millgate.call": call.id,
-        "millgate.guard": call.guarded,
-        "millgate.rollbacks": call.report.rollbacks if call.report else 0,
-        "millgate.unwatched": call.unwatched,
-        "millgate.cost": call.cost,
-        "millgate.cache.lost_tokens": call.cache_judgment.lost if call.cache_judgment else None,
-        "millgate.cache.reason": call.cache_judgment.reason if call.cache_judgment else None,
+        **{f"millgate.{name}": value for name, value in call.facts().items()},
+        **{f"millgate.cache.{name}": value for name, value in call.cache_facts().items()},
     }
-    span = trace.get_tracer("millgate").start_span(
-        f"{call.operation} {call.model}", context=context, start_time=start,
-        kind=trace.SpanKind.CLIENT, attributes={k: v for k, v in attributes.items() if v not in ("", None)},
-    )  # fmt: skip
-    for cut in call.report.cuts if call.report else ():
-        attributes_of_cut: dict[str, str | int] = {
-            "channel": cut.channel,
-            "reason": cut.reason,
-            "cut_chars": cut.cut_chars,
-        }
-        span.add_event("millgate.cut", attributes_of_cut)
-    _record_tools(call, context, start)
-    span.end(start + int(1e9 * call.seconds))
