@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow  # times every pattern, and imports every framewor
 CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 ANCHORED = {"match", "fullmatch", "pattern"}
 # Patterns that see only what the operator wrote: names of environment variables.
-TRUSTED = {"millgate.settings.environment"}
+TRUSTED = {"millgate.settings.load"}
 # What may go back into a repeated group, because it reads no more than this.
 SHORT = {"millgate.text.wanted": "80 characters", "millgate.text.names": "20 000 characters"}
 

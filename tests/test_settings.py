@@ -203,20 +203,6 @@ def test_a_value_over_a_group_and_a_group_over_a_value_are_mistakes(environ, arg
 
 
 @pytest.mark.parametrize(
-    ("environ", "said"),
-    [
-        ({"MILLGATE_RETRIEVE__MODE": "rrf"}, "reciprocal_rank_fusion"),
-        ({"MILLGATE_GATE__ORDER": "entropy"}, "prune_to_budget"),
-        ({"MILLGATE_PROPAGATE__MODE": "fire"}, "integrate_and_fire"),
-    ],
-)
-def test_a_setting_that_is_gone_says_where_its_rule_is(environ, said):
-    with pytest.raises(ConfigError, match="no longer") as caught:
-        load(environ=environ)
-    assert f"millgate.published.entropy_gating.{said}" in caught.value.hint
-
-
-@pytest.mark.parametrize(
     ("arguments", "meant"),
     [
         ({"retrieve": {"keeep": 2}}, "retrieve.keep"),  # and not trace.keep

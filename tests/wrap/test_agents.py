@@ -7,7 +7,7 @@ import pytest
 
 from millgate.errors import InputError
 from millgate.guard.dialects import DIALECTS
-from millgate.settings.environment import variables
+from millgate.settings.load import variables
 from millgate.wrap.agents.launch import CALLED, find_command, plan_launch
 from millgate.wrap.agents.plan import PROVIDERS, SETTINGS_FILE
 from millgate.wrap.supervisor import GUARDED

@@ -28,9 +28,15 @@ from millgate.pipeline.stages.grade import GradePolicy
 from millgate.pipeline.stages.penalize import PenalizePolicy
 from millgate.pipeline.stages.propagate import PropagatePolicy
 from millgate.pipeline.stages.retrieve import RetrievePolicy
-from millgate.settings.load import load, settings_file, with_changes
+from millgate.settings.load import (
+    Inspection,
+    Setting,
+    inspect,
+    load,
+    settings_file,
+    with_changes,
+)
 from millgate.settings.schema import Settings
-from millgate.settings.show import Inspection, Setting, inspect, page
 from millgate.spending.prices import Price
 from millgate.spending.spending import FusePolicy
 from millgate.types.policy import (
@@ -76,7 +82,6 @@ __all__ = [
     "TracePolicy",
     "inspect",
     "load",
-    "page",
     "settings_file",
     "with_changes",
 ]

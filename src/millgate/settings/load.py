@@ -4,20 +4,36 @@ Arguments > environment > `millgate.toml` > defaults. A key that is unknown, or 
 that names both, and where they came from. The file is the one named by MILLGATE_CONFIG, else `millgate.toml` in the
 current folder if there is one; that one may set less, and never stops a command (found.py). Tuning arguments of the
 policies are taken from Python only.
+
+MILLGATE_PENALIZE__EXPONENT=1.2 sets what the file calls `exponent` under `[penalize]`. Lists and tables are JSON.
+A variable that looks like a setting, with `__` in it or close to a known name, must be one. Others are not ours:
+Kubernetes sets MILLGATE_SERVICE_HOST, MILLGATE_PORT_8642_TCP and more in every pod beside a service named millgate.
+The names of published/self_reference.py are read too; if both are set, ours holds.
 """
 
+import logging
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
 from millgate.errors import ConfigError
-from millgate.published.self_reference import ENVIRONMENT_PREFIX
+from millgate.published.self_reference import ENVIRONMENT, ENVIRONMENT_PREFIX
 from millgate.settings import found
-from millgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
-from millgate.settings.schema import Settings, is_secret, names, names_in, tuning_policy
+from millgate.settings.schema import (
+    Settings,
+    describe,
+    hide_secrets,
+    is_secret,
+    names,
+    names_in,
+    tuning_policy,
+    values,
+)
 from millgate.text import meant
 from millgate.types.policy import Policy
 
@@ -28,12 +44,12 @@ _FOUND = 1_000  # settings of a file that was only found; there are a hundred, a
 
 Tree = dict[str, Any]
 
-# Values that were settings, and the published rule that each chose. The rules are functions now.
-_GONE = {
-    ("retrieve.mode", "rrf"): "reciprocal_rank_fusion",
-    ("propagate.mode", "fire"): "integrate_and_fire",
-    ("gate.order", "entropy"): "prune_to_budget",
-}
+PREFIX = "MILLGATE_"
+CONFIG = PREFIX + "CONFIG"
+_KUBERNETES = re.compile(
+    r"(^|_)(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$"
+)
+_log = logging.getLogger("millgate.settings")
 
 
 class Layer(NamedTuple):
@@ -96,16 +112,14 @@ def read_layers(
             errors.append(error)
     for variable, name, value in variables(environ):
         try:
-            check(variable, name)
             layer = Layer(variable, _nest({name: value}))
-            if not variable.startswith(ENVIRONMENT_PREFIX):
-                layers.append(layer)
-            elif faults := validate([layer])[1]:  # it may be meant for another program
-                errors += [found.IgnoredSetting(fault.error.message) for fault in faults]
-            else:
-                layers.append(layer)
         except ConfigError as error:
             errors.append(error)
+            continue
+        foreign = variable.startswith(ENVIRONMENT_PREFIX)  # it may be meant for another program
+        faults = validate([layer])[1] if foreign else []
+        errors += [found.IgnoredSetting(fault.error.message) for fault in faults]
+        layers += [] if faults else [layer]
     faults = [fault for layer in layers for fault in _refuse(layer)]
     usable = without(layers, (fault.name for fault in faults))
     return usable, [*errors, *(fault.error for fault in faults)]
@@ -243,10 +257,6 @@ def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
 def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pydantic's error dict)
     name = ".".join(map(str, error["loc"]))
     origin = origin_of(name, given)
-    if rule := _GONE.get((name, str(error["input"]))):
-        message = f"{name} can no longer be {error['input']} (from {origin})"
-        hint = f"leave it out; the rule is millgate.published.entropy_gating.{rule}"
-        return Fault(name, ConfigError(message, hint=hint))
     if error["type"] != "extra_forbidden":
         shown = "(hidden)" if is_secret(name) else repr(error["input"])[:200]
         message = f"{name} is {shown} (from {origin}): {error['msg'].lower().removeprefix('value error, ')}"
@@ -349,3 +359,79 @@ def _flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield from _flatten(value, f"{above}{key}.")
         else:
             yield f"{above}{key}", value
+
+
+def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """The variables that are meant as settings: as spelled, the dotted name, and the value; later ones hold."""
+    for suffix, name in ENVIRONMENT.items():  # others with their prefix belong to another program
+        if (variable := ENVIRONMENT_PREFIX + suffix) in environ:
+            yield variable, name, parse(environ[variable])
+    ignored = []
+    for variable, value in sorted(environ.items()):
+        if not variable.startswith(PREFIX) or variable == CONFIG:
+            continue
+        bare = variable.removeprefix(PREFIX)
+        if bare == "STORE" and not value:  # left blank in a template: it names no folder
+            continue
+        if "__" in bare or bare.lower() in Settings.model_fields or nearest(variable):
+            yield variable, bare.lower().replace("__", "."), parse(value)
+        else:
+            ignored.append(variable)
+    if ignored:
+        _log.debug("not settings, and ignored: %s", ", ".join(ignored))
+
+
+def nearest(variable: str) -> str:
+    """The variable of a setting that this one may be a slip for; empty when it looks like none."""
+    bare = variable.removeprefix(PREFIX)
+    if "__" not in bare and _KUBERNETES.search(bare):
+        return ""
+    known = {name.replace(".", "_"): name for name in names()} | {"config": "config"}
+    found = meant.nearest(bare.lower().replace("__", "_"), known, alike=meant.CLOSE)
+    return PREFIX + known[found].replace(".", "__").upper() if found else ""
+
+
+def parse(value: str) -> object:
+    """Lists and tables are written as JSON; everything else stays text and is converted by its type."""
+    if value[:1] in ("[", "{"):
+        try:
+            return orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return value
+    return value
+
+
+class Setting(NamedTuple):
+    """One setting as it is in force: its dotted name, value, default, and where the value came from."""
+
+    name: str
+    value: object
+    default: object
+    origin: str
+    doc: str
+
+
+class Inspection(NamedTuple):
+    """Every setting, and what could not be used; the settings are those that stand without it."""
+
+    settings: list[Setting]
+    errors: list[ConfigError]
+
+
+def inspect(
+    path: str | Path | None = None, *, environ: Mapping[str, str] | None = None
+) -> Inspection:
+    """Every setting with its value, default and origin, in the order of the schema."""
+    layers, errors = read_layers(path, environ)
+    settings, faults = validate(layers)
+    while settings is None:
+        errors += [fault.error for fault in faults]
+        layers = without(layers, (fault.name for fault in faults))
+        settings, faults = validate(layers)
+    given = origins(layers)
+    now = dict(values(settings))
+    found = [
+        Setting(name, hide_secrets(now[name]), default, origin_of(name, given), describe(name))
+        for name, default in values(Settings())
+    ]
+    return Inspection(found, errors)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from millgate.circles.policy import CirclesPolicy
@@ -122,16 +122,6 @@ class Settings(Policy):
     """The endpoints that speak like OpenAI and Anthropic."""
     service: ServicePolicy = ServicePolicy.default()
     """The HTTP service."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _move_prices(cls, data: Any) -> Any:  # noqa: ANN401  what a file or a caller gives
-        """Take `fuse.prices`, where they stood at first, as `prices`."""
-        fuse = data.get("fuse") if isinstance(data, dict) else None
-        if not isinstance(fuse, dict) or "prices" not in fuse:
-            return data
-        rest = {name: value for name, value in fuse.items() if name != "prices"}
-        return {"prices": fuse["prices"], **data, "fuse": rest}
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """The settings for `repr`, with the store's password left out."""
