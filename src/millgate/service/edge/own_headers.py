@@ -9,8 +9,7 @@ PREFIX = "x-millgate-"
 NAMES = frozenset(
     {
         "budget", "circles", "collection", "compaction", "context", "fold", "guard", "guard-detector",
-        "guard-divergence-token", "guard-max-drop", "guard-min-bits", "guard-span", "guard-tool-calls", "guard-warm-up",
-        "guard-window", "k", "key", "session", "upstream", "window", "wrap",
+        "guard-divergence-token", "guard-tool-calls", "k", "key", "session", "upstream", "window", "wrap",
     }
 )  # fmt: skip
 MOST = 5  # that are told: one mistake has one or two

@@ -114,10 +114,6 @@ def _in_field(value: object) -> str:
 
 
 PREFIX = "x-millgate-"
-GUARD = ("detector", "divergence_token", "tool_calls")
-"""Fields of the guard's policy that a header `x-millgate-guard-NAME` may change ..."""
-ENTROPY = ("window", "min_bits", "max_drop", "span", "warm_up")
-"""... and those of its entropy rule."""
 MUST_BE = {"bool_parsing": "on or off", "value_error": "on, off, or rungs as note=3,list=5,end=8"}
 
 
@@ -136,10 +132,12 @@ Lower = BeforeValidator(str.lower)
 class Options(BaseModel):
     """What the client wants of the proxy; each in the header `x-millgate-NAME`. None: as the settings say."""
 
-    model_config = ConfigDict(frozen=True, revalidate_instances="never")
+    model_config = ConfigDict(frozen=True)
 
     guard: bool = True
-    guard_changes: Mapping[str, Any] = {}
+    guard_detector: str = ""
+    guard_divergence_token: str = ""
+    guard_tool_calls: str = ""
     context: bool = False
     collection: str = "main"
     budget: Count = 1000
@@ -150,6 +148,13 @@ class Options(BaseModel):
     circles: Annotated[CirclesPolicy | None, BeforeValidator(_read_rungs)] = None
     compaction: Annotated[CompactionMode, Lower] | None = None
     fold: Annotated[FoldMode, Lower] | None = None
+
+    @property
+    def guard_changes(self) -> dict[str, str]:
+        """What the client changes in the guard's policy, which checks the values."""
+        fields = ("detector", "divergence_token", "tool_calls")
+        given = {name: getattr(self, f"guard_{name}") for name in fields}
+        return {name: value for name, value in given.items() if value}
 
 
 def parse_options(headers: Headers, policy: ProxyPolicy) -> Options:
@@ -168,12 +173,9 @@ def parse_options(headers: Headers, policy: ProxyPolicy) -> Options:
                 f"{PREFIX}{name[:68]} has {len(value):,} characters; it may have {NAME_CHARS}",
                 param=f"{PREFIX}{name[:68]}",
             )
-    rule = {name: given[header] for name in ENTROPY if (header := _guard_header(name)) in given}
-    changes: dict[str, Any] = {"entropy": rule} if rule else {}
-    changes |= {name: given[header] for name in GUARD if (header := _guard_header(name)) in given}
-    wanted |= {name: value for name, value in given.items() if value} | {"guard_changes": changes}
+    named = {name.replace("-", "_"): value for name, value in given.items() if value}
     try:
-        return Options.model_validate(wanted)
+        return Options.model_validate(wanted | named)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
@@ -183,10 +185,6 @@ def parse_options(headers: Headers, policy: ProxyPolicy) -> Options:
             f"{PREFIX}{name} is {given[name][:80]!r}; it must be {must_be}",
             param=f"{PREFIX}{name}",
         ) from error
-
-
-def _guard_header(name: str) -> str:
-    return f"guard-{name.replace('_', '-')}"
 
 
 class WrongContentType(InputError):
