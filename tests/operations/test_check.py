@@ -111,7 +111,7 @@ def test_a_collection_is_emptied_in_turns_that_let_others_in(tmp_path, monkeypat
     assert store.head("t", "main") == head + 60
     assert store.collections("t") == {}
     assert follow(store, "t", "main") == {}
-    assert store.query("SELECT count(*) FROM documents") == [(0,)]
+    assert store.query("", "SELECT count(*) FROM documents") == [(0,)]
     store.close()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from millgate.gateway import Millgate
-from millgate.operations.check_postgres import check_postgres
+from millgate.operations.check import check_store
 from millgate.stores.postgres.store import PostgresStore
 
 
@@ -21,7 +21,7 @@ def damage(gate, *statements):
 
 
 def test_a_sound_store_has_no_findings(gate, tmp_path):
-    assert check_postgres(gate.store, tmp_path) == []
+    assert check_store(gate.store, tmp_path) == []
 
 
 def test_what_is_wrong_is_found_and_mended(gate, tmp_path):
@@ -34,7 +34,7 @@ def test_what_is_wrong_is_found_and_mended(gate, tmp_path):
         "INSERT INTO millgate.removed SELECT tenant, collection, id, 1 FROM millgate.chunks"
         " WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
     )
-    found = [one.what for one in check_postgres(gate.store, tmp_path)]
+    found = [one.what for one in check_store(gate.store, tmp_path)]
     for words in (
         "size of default/main",
         "lack the fingerprint",
@@ -42,8 +42,8 @@ def test_what_is_wrong_is_found_and_mended(gate, tmp_path):
         "that is there",
     ):
         assert any(words in one for one in found), words
-    assert all(one.repaired for one in check_postgres(gate.store, tmp_path, repair=True))
-    assert check_postgres(gate.store, tmp_path) == []
+    assert all(one.repaired for one in check_store(gate.store, tmp_path, repair=True))
+    assert check_store(gate.store, tmp_path) == []
 
 
 def test_what_cannot_be_mended_is_told(gate, tmp_path):
@@ -52,7 +52,7 @@ def test_what_cannot_be_mended_is_told(gate, tmp_path):
         "DELETE FROM millgate.documents WHERE tenant = 'default' AND id = 'd1'",
         "UPDATE millgate.collections SET seq = 1 WHERE tenant = 'default'",
     )
-    found = check_postgres(gate.store, tmp_path, repair=True)
+    found = check_store(gate.store, tmp_path, repair=True)
     assert {one.repaired for one in found if "no document" in one.what or "feed" in one.what} == {
         False
     }

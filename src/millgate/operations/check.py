@@ -5,7 +5,7 @@ document's chunk has the fingerprint of its text; and that each saved index is w
 Everything that is repaired is derived.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,45 +13,57 @@ from pathlib import Path
 from millgate.errors import DamagedError, StoreError
 from millgate.index.files import DamagedIndex
 from millgate.index.folder import OtherFormat, delete_index, folder_of, read_state
-from millgate.operations.presence import existing
+from millgate.operations.presence import enumerate_names, existing
 from millgate.protocols import Store
 from millgate.stores.codec import decode
+from millgate.stores.sql.store import SqlStore
 from millgate.stores.sqlite.store import SqliteStore
 from millgate.stores.stored_trace import read_trace
 from millgate.text.fingerprint import KIND, pack
 from millgate.text.table import count_of
 from millgate.types import Chunk, Fact, Review
 
-_NAMED = 3  # records that a finding names
 _BATCH = 1_000  # chunks whose fingerprints are compared at a time
 
-_COUNTS = """
-SELECT tenant, collection,
-  (SELECT count(*) FROM documents d WHERE d.tenant = s.tenant AND d.collection = s.collection),
-  (SELECT count(*) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
-  (SELECT coalesce(sum(chars), 0) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
-  (SELECT coalesce(sum(bytes), 0) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection)
-  + (SELECT coalesce(sum(bytes), 0) FROM documents d
-     WHERE d.tenant = s.tenant AND d.collection = s.collection),
-  documents, chunks, chars, bytes
-FROM collections s
+# of each collection: its sizes as noted and as they are, and whether its feed has numbers beyond its end
+_SIZES = """
+SELECT collection, documents, chunks, chars, bytes,
+  (SELECT count(*) FROM millgate.documents d WHERE d.tenant = ? AND d.collection = c.collection),
+  (SELECT count(*) FROM millgate.chunks k WHERE k.tenant = ? AND k.collection = c.collection),
+  (SELECT CAST(coalesce(sum(chars), 0) AS bigint) FROM millgate.chunks k
+   WHERE k.tenant = ? AND k.collection = c.collection),
+  (SELECT CAST(coalesce(sum(bytes), 0) AS bigint) FROM millgate.chunks k
+   WHERE k.tenant = ? AND k.collection = c.collection)
+  + (SELECT CAST(coalesce(sum(bytes), 0) AS bigint) FROM millgate.documents d
+     WHERE d.tenant = ? AND d.collection = c.collection),
+  (SELECT coalesce(max(seq), 0) FROM millgate.chunks k WHERE k.tenant = ? AND k.collection = c.collection) > seq
+FROM millgate.collections c WHERE tenant = ? ORDER BY collection
+"""
+_RECOUNT = """
+UPDATE millgate.collections SET documents = ?, chunks = ?, chars = ?, bytes = ? WHERE tenant = ? AND collection = ?
 """
 _ORPHANS = {
     "bytes attached to a chunk that is gone": """
-      FROM attachments WHERE NOT EXISTS (SELECT 1 FROM chunks c WHERE c.tenant = attachments.tenant
-      AND c.collection = attachments.collection AND c.id = attachments.id)""",
+      FROM millgate.attachments AS a WHERE a.tenant = ? AND NOT EXISTS (SELECT 1 FROM millgate.chunks c
+      WHERE c.tenant = a.tenant AND c.collection = a.collection AND c.id = a.id)""",
     "removals of a chunk that is there": """
-      FROM removed WHERE EXISTS (SELECT 1 FROM chunks c WHERE c.tenant = removed.tenant
-      AND c.collection = removed.collection AND c.id = removed.id)""",
+      FROM millgate.removed AS r WHERE r.tenant = ? AND EXISTS (SELECT 1 FROM millgate.chunks c
+      WHERE c.tenant = r.tenant AND c.collection = r.collection AND c.id = r.id)""",
 }
+_LOST_CHUNKS = """
+SELECT count(*) FROM millgate.chunks c WHERE c.tenant = ? AND NOT EXISTS (SELECT 1 FROM millgate.documents d
+WHERE d.tenant = c.tenant AND d.collection = c.collection AND d.place = c.place)
+"""
 _UNREADABLE = """
 SELECT count(*) FROM (SELECT metadata FROM chunks UNION ALL SELECT metadata FROM documents)
 WHERE metadata <> '' AND NOT json_valid(metadata)
 """
-_LOST_CHUNKS = """
-SELECT count(*) FROM chunks WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant = chunks.tenant
-AND d.collection = chunks.collection AND d.place = chunks.place)
-"""
+_READERS: Mapping[str, tuple[Callable[[str | bytes], object], str]] = {
+    "fact": (partial(decode, Fact), "; forget them"),
+    "review": (partial(decode, Review), ""),
+    "trace": (read_trace, "; they go when they are too old"),
+}
+"""How each kind of record is read, and what to do with those that cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,78 +79,71 @@ def check(folder: Path, *, repair: bool = False) -> list[Finding]:
     existing(folder)
     store = SqliteStore(folder)
     try:
-        damage = [Finding(line) for line in store.integrity()]
-        if damage:  # nothing else can be believed
-            return damage
-        found = [*_check_counts(store, repair=repair), *_check_records(store)]
-        for tenant, collection, *_ in store.query(_COUNTS):
-            found += check_fingerprints(store, tenant, collection, repair=repair)
-            found += check_index(store, folder / "index", tenant, collection, repair=repair)
-        return found
+        if damage := [Finding(line) for line in store.integrity()]:
+            return damage  # nothing else can be believed
+        ((count,),) = store.query("", _UNREADABLE)
+        unreadable = f"the metadata of {count:,} chunks or documents cannot be read; add them again"
+        found = check_store(store, folder, repair=repair)
+        return [*found, Finding(unreadable)] if count else found
     finally:
         store.close()
 
 
-def _check_counts(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
-    for tenant, collection, *counts in store.query(_COUNTS):
-        right, held = counts[:4], counts[4:]
-        if right != held:
+def check_store(store: SqlStore, folder: Path, *, repair: bool = False) -> list[Finding]:
+    """What is wrong with what a database holds, and with its indexes in a folder; one tenant after the other.
+
+    The database itself is checked by its own means: for PostgreSQL pg_amcheck and data checksums.
+    """
+    found: list[Finding] = []
+    for tenant in store.tenants():
+        found += _check_sizes(store, tenant, repair=repair)
+        found += _check_orphans(store, tenant, repair=repair)
+        found += _check_records(store, tenant)
+        for collection in store.collections(tenant):
+            found += _check_fingerprints(store, tenant, collection, repair=repair)
+            found += _check_index(store, folder / "index", tenant, collection, repair=repair)
+    return found
+
+
+def _check_sizes(store: SqlStore, tenant: str, *, repair: bool) -> Iterator[Finding]:
+    for collection, *sizes, is_behind in store.query(tenant, _SIZES, (tenant,) * 7):
+        held, right = sizes[:4], sizes[4:]
+        if held != right:
             if repair:
-                values = (*right, tenant, collection)
-                store.execute("UPDATE collections SET documents = ?, chunks = ?, chars = ?, bytes = ? WHERE tenant = ? AND collection = ?", values)  # fmt: skip
+                store.execute(tenant, _RECOUNT, (*right, tenant, collection))
             yield Finding(f"the size of {tenant}/{collection} is wrong: {held} instead of {right}", repair)  # fmt: skip
+        if is_behind:
+            yield Finding(f"the feed of {tenant}/{collection} has numbers beyond its end; remove and add it again")  # fmt: skip
+
+
+def _check_orphans(store: SqlStore, tenant: str, *, repair: bool) -> Iterator[Finding]:
     for what, which in _ORPHANS.items():
-        ((count,),) = store.query(f"SELECT count(*) {which}")
+        ((count,),) = store.query(tenant, f"SELECT count(*) {which}", (tenant,))
         if count:
             if repair:
-                store.execute(f"DELETE {which}")
-            yield Finding(f"{count:,} {what}", repair)
-    ((count,),) = store.query(_LOST_CHUNKS)
+                store.execute(tenant, f"DELETE {which}", (tenant,))
+            yield Finding(f"{count:,} {what} ({tenant})", repair)
+    ((count,),) = store.query(tenant, _LOST_CHUNKS, (tenant,))
     if count:
-        yield Finding(
-            f"{count_of(count, 'chunk')} without a document; remove and add their collection again"
-        )
+        yield Finding(f"{count_of(count, 'chunk')} of {tenant} without a document; remove and add their collection again")  # fmt: skip
 
 
-def _check_records(store: SqliteStore) -> Iterator[Finding]:
+def _check_records(store: SqlStore, tenant: str) -> Iterator[Finding]:
     """Facts, reviews and traces that cannot be read. Each is left out of lists, and the rest can be read."""
-    for kind in READERS:
-        rows = store.query(f"SELECT tenant, id FROM {kind}s")  # noqa: S608  (the names are ours)
-        sql = f"SELECT body FROM {kind}s WHERE tenant = ? AND id = ?"  # noqa: S608  (as above)
-        bodies = ((tenant, id, store.query(sql, (tenant, id))) for tenant, id in rows)
-        yield from check_readable(kind, bodies)
-    ((count,),) = store.query(_UNREADABLE)
-    if count:
-        yield Finding(f"the metadata of {count:,} chunks or documents cannot be read; add them again")  # fmt: skip
+    for kind, (read, advice) in _READERS.items():
+        wrong: list[str] = []
+        for (id,) in store.query(tenant, f"SELECT id FROM millgate.{kind}s WHERE tenant = ?", (tenant,)):  # noqa: S608  # fmt: skip
+            sql = f"SELECT body FROM millgate.{kind}s WHERE tenant = ? AND id = ?"  # noqa: S608  (the names are ours)
+            for (body,) in store.query(tenant, sql, (tenant, id)):
+                try:
+                    read(body)
+                except DamagedError:
+                    wrong.append(id)
+        if wrong:
+            yield Finding(f"{len(wrong):,} {kind}s of {tenant} cannot be read: {enumerate_names(wrong)}{advice}")  # fmt: skip
 
 
-READERS: Mapping[str, Callable[[str | bytes], object]] = {
-    "fact": partial(decode, Fact),
-    "review": partial(decode, Review),
-    "trace": read_trace,
-}
-"""How each kind of record is read."""
-_ADVICE = {"fact": "; forget them", "review": "", "trace": "; they go when they are too old"}
-
-
-def check_readable(
-    kind: str, records: Iterable[tuple[str, str, Sequence[Sequence[str | bytes]]]]
-) -> Iterator[Finding]:
-    """Which records of a kind cannot be read: (tenant, id, rows with the body)."""
-    wrong: dict[str, list[str]] = {}
-    for tenant, id, rows in records:
-        for (body,) in rows:
-            try:
-                READERS[kind](body)
-            except DamagedError:
-                wrong.setdefault(tenant, []).append(id)
-    for tenant, ids in wrong.items():
-        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
-        named = ", ".join(ids[:_NAMED]) + more
-        yield Finding(f"{len(ids):,} {kind}s of {tenant} cannot be read: {named}{_ADVICE[kind]}")
-
-
-def check_fingerprints(
+def _check_fingerprints(
     store: Store, tenant: str, collection: str, *, repair: bool
 ) -> Iterator[Finding]:
     """Whether every chunk of a document has the fingerprint of its text."""
@@ -167,7 +172,7 @@ def _wrong_fingerprints(
     return {chunk.id: value for chunk, value in both if held.get(chunk.id) != value}
 
 
-def check_index(
+def _check_index(
     store: Store, root: Path, tenant: str, collection: str, *, repair: bool
 ) -> Iterator[Finding]:
     """Whether the saved index of a collection is whole and holds what the store holds."""

@@ -39,9 +39,11 @@ def compact(folder: Path) -> Compacted:
         before = _size(folder)
         _follow(store, folder)
         removals = 0
-        for tenant, collection, last in store.query(_REMOVED):
+        for tenant, collection, last in store.query("", _REMOVED):
             seen = _last_indexed_change(store, folder, tenant, collection)
-            removals += store.execute(_FORGET, (tenant, collection, last if seen is None else seen))
+            removals += store.execute(
+                tenant, _FORGET, (tenant, collection, last if seen is None else seen)
+            )
         store.vacuum()
     finally:
         store.close()
@@ -51,7 +53,7 @@ def compact(folder: Path) -> Compacted:
 def _follow(store: SqliteStore, folder: Path) -> None:
     """Let saved indexes hear of all removals; one with embeddings is left to a process that has the embedder."""
     indexes = Indexes(store, folder / "index")
-    for tenant, collection, _ in store.query(_REMOVED):
+    for tenant, collection, _ in store.query("", _REMOVED):
         with suppress(DamagedIndex):
             state = read_state(folder_of(folder / "index", tenant, collection))
             if state is not None and not state.kind:

@@ -17,9 +17,10 @@ from typing import Literal
 
 from millgate import __version__
 from millgate.errors import MillgateError
-from millgate.operations.check import check
+from millgate.operations.check import check, check_store
 from millgate.settings import Settings
 from millgate.stores.open import open_store
+from millgate.stores.sql.store import SqlStore
 from millgate.stores.sqlite.store import FILE, SqliteStore, has_store
 from millgate.stores.url import is_postgres
 
@@ -63,14 +64,11 @@ def examine(settings: Settings, folder: Path | None) -> list[Advice]:
 def check_contents(name: str, folder: Path | None, *, repair: bool = False) -> list[Advice]:
     """What is wrong with what the store of a name holds, one advice for each finding."""
     if is_postgres(name):
-        from millgate.operations.check_postgres import check_postgres  # noqa: PLC0415  an extra
-        from millgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  (as above)
-
         opened, indexes = open_store(name, clock=time.time)
-        assert isinstance(opened, PostgresStore)
+        assert isinstance(opened, SqlStore)
         assert indexes is not None
         try:
-            found = check_postgres(opened, indexes, repair=repair)
+            found = check_store(opened, indexes, repair=repair)
         finally:
             opened.close()
     elif folder is None or not has_store(folder):
@@ -129,8 +127,8 @@ def _check_store(folder: Path | None) -> Iterator[Advice]:
         store = SqliteStore(folder)
         try:
             damage = store.integrity()
-            traces = store.query("SELECT coalesce(sum(size), 0) FROM traces")[0][0]
-            free = store.query("SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0]  # fmt: skip
+            traces = store.query("", "SELECT coalesce(sum(size), 0) FROM traces")[0][0]
+            free = store.query("", "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size")[0][0]  # fmt: skip
         finally:
             store.close()
     except MillgateError as error:
@@ -154,7 +152,7 @@ def _check_database(url: str) -> Iterator[Advice]:
 
     assert isinstance(opened, PostgresStore)
     try:
-        size = opened.disk_bytes()
+        size = sum(opened.tables().values())
         yield Advice("store", "ok", f"{opened.address} answers: {opened.server()}, {_mb(size)}")
         if todo := opened.policy_advice():
             yield Advice("store", "warning", "this role sees all tenants' rows: queries alone keep them apart", todo)  # fmt: skip

@@ -5,11 +5,11 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from shlex import quote
-from typing import Protocol, runtime_checkable
 
 from millgate.errors import InputError, NotFound, StoreError
 from millgate.gateway import Millgate
 from millgate.gateway.traces import LAST_TRACE
+from millgate.stores.sql.store import SqlStore
 from millgate.stores.sqlite.store import FILE, SqliteStore, has_store
 from millgate.stores.url import hide_password
 from millgate.text.meant import nearest
@@ -20,23 +20,6 @@ _SHORTEST = 4  # characters of an id that may stand for the whole, as in git
 _USUAL = ".millgate"  # the folder of the store if none is named
 _LEVELS = 20  # folders above the current one that are looked at
 _LISTED = 8  # names that an error lists
-
-
-@runtime_checkable
-class ServerStore(Protocol):
-    """A store on a server, which knows its tenants and what they take on disk."""
-
-    def tenants(self) -> list[str]:
-        """Every tenant that ever wrote anything."""
-
-    def disk_bytes(self) -> int:
-        """What the store takes on the server's disk."""
-
-    def tables(self) -> dict[str, int]:
-        """What each of its tables takes there."""
-
-    def server(self) -> str:
-        """The server's name and version."""
 
 
 def existing(folder: Path) -> Path:
@@ -132,14 +115,7 @@ def enumerate_names(names: Collection[str]) -> str:
 
 def tenants_of(gate: Millgate) -> list[str]:
     """The tenants that have something in a store, if it can tell; else the one in use."""
-    if isinstance(gate.store, ServerStore):
-        return gate.store.tenants()
-    if not isinstance(gate.store, SqliteStore):
-        return [gate.tenant]
-    rows = gate.store.query(
-        "SELECT tenant FROM collections UNION SELECT tenant FROM counters ORDER BY 1"
-    )
-    return [tenant for (tenant,) in rows]
+    return gate.store.tenants() if isinstance(gate.store, SqlStore) else [gate.tenant]
 
 
 def _hint_at_stores(folder: Path) -> str:

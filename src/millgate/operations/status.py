@@ -8,8 +8,8 @@ from pathlib import Path
 from millgate.explain.costs import WEEK_S, Costs, add_up
 from millgate.gateway import Millgate
 from millgate.index.folder import folder_of, manifest_seen
-from millgate.operations.presence import ServerStore, tenants_of
-from millgate.stores.sqlite.store import SqliteStore
+from millgate.operations.presence import tenants_of
+from millgate.stores.sql.store import SqlStore
 from millgate.stores.url import hide_password
 
 _COUNTED = 10_000  # changes that an index is behind; further ones are not counted
@@ -61,18 +61,14 @@ def status(gate: Millgate, *, tenant: str | None = None) -> Status:
     names = [tenant] if tenant else tenants_of(gate)
     folder = gate.folder
     indexes = folder and folder / "index"
-    if isinstance(gate.store, ServerStore):
-        database, tables, server = gate.store.disk_bytes(), gate.store.tables(), gate.store.server()
-    else:
-        files = sorted(folder.glob("millgate.db*")) if folder else []
-        tables, server = {file.name: file.stat().st_size for file in files}, "SQLite"
-        database = sum(tables.values())
+    store = gate.store if isinstance(gate.store, SqlStore) else None
+    tables = store.tables() if store else {}
     return Status(
         hide_password(gate.settings.store),
-        database,
+        sum(tables.values()),
         _size_of(indexes) if indexes else 0,
         tuple(_tenant(gate, name, indexes) for name in names),
-        server,
+        store.server() if store else "a store of your own",
         tables,
     )
 
@@ -86,10 +82,10 @@ def costs_of_week(gate: Millgate, tenant: str) -> Costs:
 def _tenant(gate: Millgate, tenant: str, indexes: Path | None) -> TenantStatus:
     collections = tuple(_collections(gate, tenant, indexes))
     store = gate.store
-    if isinstance(store, SqliteStore):  # it counts without reading
+    if isinstance(store, SqlStore):  # it counts without reading
         pending = "reviews WHERE status = 'pending' AND"
         tables = ("facts WHERE", "edges WHERE", "traces WHERE", pending)
-        counts = [store.query(f"SELECT count(*) FROM {of} tenant = ?", (tenant,))[0][0] for of in tables]  # noqa: S608  # fmt: skip
+        counts = [store.query(tenant, f"SELECT count(*) FROM millgate.{of} tenant = ?", (tenant,))[0][0] for of in tables]  # noqa: S608  # fmt: skip
         return TenantStatus(tenant, collections, *counts)
     traces = store.traces(tenant, limit=gate.settings.trace.keep)
     waiting = store.reviews(tenant, status="pending")

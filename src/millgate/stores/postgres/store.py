@@ -26,10 +26,8 @@ from millgate.stores.postgres.replicas import Replicas
 from millgate.stores.postgres.rows import as_text_array, refresh_statistics
 from millgate.stores.postgres.shared import KnownTenants, PostgresShared
 from millgate.stores.postgres.upkeep import PostgresUpkeep
-from millgate.stores.sql.accounts import SqlAccounts
 from millgate.stores.sql.database import EDGE_BYTES, HERE, Link, add_to_counter, fetch_one
 from millgate.stores.sql.documents import MARK_S
-from millgate.stores.sql.traces import SqlTraces
 from millgate.stores.validate import check_name
 from millgate.types import Edge, node_key
 
@@ -58,7 +56,7 @@ ON CONFLICT (tenant, collection, mark) DO UPDATE SET former = excluded.former, c
 """
 
 
-class PostgresStore(SqlTraces, SqlAccounts, PostgresUpkeep, PostgresShared):
+class PostgresStore(PostgresUpkeep, PostgresShared):
     """A store in a PostgreSQL database, at a URL such as `postgresql://user:password@host/database`.
 
     `tenant_bytes` bounds what one tenant may hold.

@@ -14,7 +14,7 @@ from millgate.stores.postgres.connection import LOGGER, Connection, Pool
 from millgate.stores.postgres.rows import spell
 from millgate.stores.postgres.shared import KnownTenants
 from millgate.stores.sql.database import fetch_one
-from millgate.stores.sql.records import SqlRecords
+from millgate.stores.sql.store import SqlStore
 from millgate.types import Document, Record
 
 _PAGE = 2_000  # rows that a long read fetches at a time
@@ -24,21 +24,6 @@ SELECT d.collection, d.id, d.title, d.digest, d.source, d.metadata,
 FROM millgate.documents d LEFT JOIN millgate.chunks c
   ON c.tenant = d.tenant AND c.collection = d.collection AND c.place = d.place
 WHERE d.tenant = %s ORDER BY d.collection, d.place, c.position
-"""
-_COUNTED = """
-SELECT c.collection, c.documents, c.chunks, c.chars, c.bytes,
-  d.documents, k.chunks, k.chars, d.bytes + k.bytes, k.seq > c.seq
-FROM millgate.collections c,
-LATERAL (SELECT count(*) AS documents, coalesce(sum(bytes), 0)::bigint AS bytes FROM millgate.documents
-  WHERE tenant = %s AND collection = c.collection) d,
-LATERAL (SELECT count(*) AS chunks, coalesce(sum(chars), 0)::bigint AS chars,
-  coalesce(sum(bytes), 0)::bigint AS bytes, coalesce(max(seq), 0) AS seq FROM millgate.chunks
-  WHERE tenant = %s AND collection = c.collection) k
-WHERE c.tenant = %s ORDER BY c.collection
-"""
-_RECOUNT = """
-UPDATE millgate.collections SET documents = %s, chunks = %s, chars = %s, bytes = %s
-WHERE tenant = %s AND collection = %s
 """
 _ABOVE_POLICIES = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
 _OWNS_UNFORCED = """
@@ -53,7 +38,7 @@ _SHARDS = """ + coalesce((SELECT citus_total_relation_size(oid, false) FROM pg_d
   WHERE logicalrelid = oid), 0)"""
 
 
-class PostgresUpkeep(SqlRecords):
+class PostgresUpkeep(SqlStore):
     """For the commands that look after a store; nothing else calls it."""
 
     address: Address
@@ -69,30 +54,13 @@ class PostgresUpkeep(SqlRecords):
         """Every tenant that ever wrote anything."""
         return self._tenants.names()
 
-    def query(self, tenant: str, sql: str, values: Sequence[object] = ()) -> list[Row]:
-        return self._pool.fetch(tenant, sql, values)
-
-    def execute(self, tenant: str, sql: str, values: Sequence[object] = ()) -> int:
-        """Run a statement for a tenant; how many rows it changed."""
-        with self._pool.write(tenant) as connection:
-            return connection.execute(sql, values).rowcount
-
     def records(self, tenant: str | None = None) -> Iterator[Record]:
-        """Every document, edge, fact and review, with its tenant and kind; each tenant's of one moment."""
         for owner in self.tenants() if tenant is None else [tenant]:
             with self._pool.read(owner) as connection:
                 for document in _documents(_pages(connection, _DOCUMENTS, (owner,))):
                     yield owner, "document", document
                 for kind, record in self._read_records(owner, partial(_pages, connection)):
                     yield owner, kind, record
-
-    def compare_sizes(self, tenant: str) -> list[Row]:
-        """Of each collection its name, its sizes as noted and as they are, and whether its feed is behind."""
-        return self.query(tenant, _COUNTED, (tenant, tenant, tenant))
-
-    def note_sizes(self, tenant: str, collection: str, sizes: Sequence[int]) -> None:
-        """Write the four sizes of a collection."""
-        self.execute(tenant, _RECOUNT, (*sizes, tenant, collection))
 
     def policy_advice(self) -> str:
         """What to do if the role of this store sees the rows of all tenants, whatever their policies say; else ""."""
@@ -127,16 +95,11 @@ class PostgresUpkeep(SqlRecords):
             connection.execute("SELECT id FROM millgate.store")
 
     def tables(self) -> dict[str, int]:
-        """Each table with its bytes on disk, indexes included; the largest first."""
         with self._pool.session() as connection:
             (sharded,) = fetch_one(connection, "SELECT to_regclass('pg_dist_partition')")
             return dict(connection.execute(_TABLES.format(_SHARDS if sharded else "")).fetchall())
 
-    def disk_bytes(self) -> int:
-        return sum(self.tables().values())
-
     def server(self) -> str:
-        """The version of the server and the extensions that the store can use."""
         with self._pool.session() as connection:
             version = connection.info.parameter_status("server_version") or ""
             rows = connection.execute(

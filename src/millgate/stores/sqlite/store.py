@@ -17,10 +17,8 @@ from millgate.errors import StoreError
 from millgate.protocols import Clock
 from millgate.stores.chunk_rows import Row
 from millgate.stores.codec import encode
-from millgate.stores.sql.accounts import SqlAccounts
 from millgate.stores.sql.database import COLUMNS, HERE, LISTED, Link
 from millgate.stores.sql.documents import MARK_S
-from millgate.stores.sql.traces import SqlTraces
 from millgate.stores.sqlite.connection import Pool, retry_busy
 from millgate.stores.sqlite.migrations import STEPS, migrate, version
 from millgate.stores.sqlite.upkeep import SqliteUpkeep
@@ -50,7 +48,7 @@ ON CONFLICT (tenant, collection) DO UPDATE SET mark = excluded.mark, former = ex
 """
 
 
-class SqliteStore(SqlTraces, SqlAccounts, SqliteUpkeep):
+class SqliteStore(SqliteUpkeep):
     """A store in a folder. `max_bytes` bounds its file, `tenant_bytes` what one tenant may hold; `timeout_s` is how
     long a writer waits its turn. Without `syncs` no write waits for the disk.
 
@@ -149,7 +147,7 @@ class SqliteStore(SqlTraces, SqlAccounts, SqliteUpkeep):
             with self._pool.write() as connection:
                 migrate(connection, self.path)
         self._pool.version = len(STEPS)
-        (self._secret,) = self.query("SELECT secret, created FROM store")
+        (self._secret,) = self.query("", "SELECT secret, created FROM store")
 
 
 def has_store(folder: Path) -> bool:

@@ -1,12 +1,13 @@
 """SqliteUpkeep: what operations on a whole store need: its integrity, all its records, and space given back."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
 
-from millgate.stores.chunk_rows import Row, from_row
+from millgate.stores.chunk_rows import from_row
 from millgate.stores.codec import decode_metadata
 from millgate.stores.sql.database import COLUMNS, HERE
-from millgate.stores.sql.records import SqlRecords
+from millgate.stores.sql.store import SqlStore
 from millgate.stores.sqlite.connection import Connection, Pool
 from millgate.types import Document, Record
 
@@ -16,23 +17,22 @@ UNION SELECT tenant FROM spends UNION SELECT tenant FROM reviews UNION SELECT te
 """
 
 
-class SqliteUpkeep(SqlRecords):
+class SqliteUpkeep(SqlStore):
     """For the commands that look after a store; nothing else calls it."""
 
+    path: Path
     _pool: Pool
 
-    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        with self._pool.read() as connection:
-            return connection.execute(sql, values).fetchall()
+    def tables(self) -> dict[str, int]:
+        files = ((file.name, file.stat().st_size) for file in self.path.parent.glob("millgate.db*"))
+        return dict(sorted(files, key=lambda item: -item[1]))
 
-    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement in a transaction of its own; how many rows it changed."""
-        with self._pool.write() as connection:
-            return connection.execute(sql, values).rowcount
+    def server(self) -> str:
+        return f"SQLite {sqlite3.sqlite_version}"
 
     def integrity(self) -> list[str]:
         """What SQLite finds damaged, line by line; nothing when all is well."""
-        return [line for (line,) in self.query("PRAGMA integrity_check(20)") if line != "ok"]
+        return [line for (line,) in self.query("", "PRAGMA integrity_check(20)") if line != "ok"]
 
     def vacuum(self) -> None:
         """Rewrite the file without free pages, and empty the write-ahead log."""
@@ -42,7 +42,7 @@ class SqliteUpkeep(SqlRecords):
 
     def tenants(self) -> list[str]:
         """Every tenant that has anything."""
-        return [tenant for (tenant,) in self.query(_TENANTS)]
+        return [tenant for (tenant,) in self.query("", _TENANTS)]
 
     def records(self, tenant: str | None = None) -> Iterator[Record]:
         """Every document, edge, fact and review of one moment, with its tenant and kind."""
