@@ -145,7 +145,7 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
-	@$(BIN)/python -m millgate.integrations.mcp.recorded_answers
+	@$(BIN)/python docs/early_answers.py
 
 # what `millgate eval` and the benchmarks measure on, made of this repository and of Python's own texts
 data: bench-data

@@ -303,11 +303,11 @@ def _lengths_of(schema: dict[str, Any], field: dict[str, Any]) -> Iterator[str]:
 def _tool_lengths() -> Iterator[tuple[str, str, str]]:
     from millgate.integrations.mcp.tools import TOOLS
 
-    for tool in TOOLS.values():
-        whole = tool.arguments_model(local=True).model_json_schema()
+    for tool_name, tool in TOOLS.items():
+        whole = tool.model_json_schema()
         for name, field in whole["properties"].items():
             for most in _lengths_of(whole, field):
-                yield name, most, f"MCP {tool.name}"
+                yield name, most, f"MCP {tool_name}"
 
 
 def _header_lengths() -> Iterator[tuple[str, str, str]]:

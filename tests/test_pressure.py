@@ -13,8 +13,8 @@ from tests.surfaces import SURFACES
 
 from millgate import Millgate
 from millgate.integrations.hermes import MillgateMemory
-from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.server import build
+from millgate.integrations.mcp.tools import Access
 from millgate.keys import SCOPES
 
 LENGTH, THRESHOLD, ASKED = 100_000, 75_000, 5_000

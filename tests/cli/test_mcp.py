@@ -29,10 +29,10 @@ def test_json_says_whether_the_file_changed(run, home):
 
 
 def test_print_shows_the_entry_and_changes_nothing(run, home):
-    code, out, err = run("mcp", "install", "--client", "cursor", "--print", "--result", "both")
+    code, out, err = run("mcp", "install", "--client", "cursor", "--print", "--collection", "notes")
     assert code == 0
     (entry,) = json.loads(out)["mcpServers"].values()
-    assert entry["args"][-2:] == ["--result", "both"]
+    assert entry["args"][-2:] == ["--collection", "notes"]
     assert err.splitlines()[-1] == f"this belongs into {home / '.cursor' / 'mcp.json'}"
     assert not (home / ".cursor").exists()
 
@@ -61,19 +61,18 @@ def test_a_name_is_letters_digits_hyphens_and_underscores(run, name, good):
     assert ("cannot be used" in err) is not good
 
 
-@pytest.mark.parametrize("result", ["both", "text"])
-def test_the_server_gets_the_collection_and_the_form_of_results(run, monkeypatch, result):
-    stdio = pytest.importorskip("millgate.integrations.mcp.stdio")
+def test_the_server_gets_the_collection(run, monkeypatch):
+    server = pytest.importorskip("millgate.integrations.mcp.server")
     served = []
-    monkeypatch.setattr(stdio, "serve", lambda gate, **how: served.append(how))
-    code, _, err = run("mcp", "--store", "kb", "--collection", "notes", "--result", result)
+    monkeypatch.setattr(server, "serve", lambda gate, **how: served.append(how))
+    code, _, err = run("mcp", "--store", "kb", "--collection", "notes")
     assert code == 0
-    assert served == [{"collection": "notes", "structured": result == "both", "client": None}]
+    assert served == [{"collection": "notes", "client": None}]
     assert "waiting" not in err, "nobody sits at this terminal"
 
 
 def test_at_a_terminal_it_says_that_it_waits(run, monkeypatch):
-    stdio = pytest.importorskip("millgate.integrations.mcp.stdio")
-    monkeypatch.setattr(stdio, "serve", lambda gate, **how: None)
+    server = pytest.importorskip("millgate.integrations.mcp.server")
+    monkeypatch.setattr(server, "serve", lambda gate, **how: None)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     assert "waiting for an MCP client on stdin" in run("mcp", "--store", "kb")[2]

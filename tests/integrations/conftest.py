@@ -29,12 +29,11 @@ def gate():
 
 @pytest.fixture
 def server(gate):
-    from millgate.integrations.mcp.access import Access
     from millgate.integrations.mcp.server import build
-    from millgate.integrations.mcp.tools import Style
+    from millgate.integrations.mcp.tools import Access
 
     access = Access(gate, frozenset(SCOPES), local=True)
-    return build(lambda _: access, style=Style(structured=True))
+    return build(lambda _: access)
 
 
 @pytest.fixture

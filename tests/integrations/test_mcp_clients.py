@@ -183,10 +183,10 @@ def test_what_is_printed_is_what_a_new_file_holds(home, client, scope):
 
 
 def test_the_entry_names_program_and_store_by_their_whole_path(home):
-    run("mcp", "install", "--client", "cursor", "--collection", "notes", "--result", "both")
+    run("mcp", "install", "--client", "cursor", "--collection", "notes")
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["millgate"]
     assert Path(entry["command"]).is_absolute()
-    place = ["--store", str(home / "kb"), "--collection", "notes", "--result", "both"]
+    place = ["--store", str(home / "kb"), "--collection", "notes"]
     assert entry["args"][-7:] == ["mcp", *place]
 
 

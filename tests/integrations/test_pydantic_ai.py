@@ -112,7 +112,7 @@ async def test_the_tools_look_up_remember_recall_and_judge(gate):
     assert FACT in said
     assert "Heron" in said
     assert "nobody" in said
-    assert "retrieval_budget_tokens" in said
+    assert "confidence" in said
     assert gate.recall("staging server")[0].fact.content == "The staging server is called Heron"
 
 

@@ -5,9 +5,7 @@ from tests.service.clients import connected
 
 from millgate.errors import AccessError, NotReady
 from millgate.gateway import Millgate
-from millgate.integrations.mcp.access import Access
-from millgate.integrations.mcp.schemas import FeedbackArguments
-from millgate.integrations.mcp.tools import Style, fact_feedback
+from millgate.integrations.mcp.tools import Access, FactFeedback
 from millgate.keys import Keys
 from millgate.service.app import create
 from millgate.service.edge import auth as auth_module
@@ -345,9 +343,8 @@ async def test_praise_over_mcp_lifts_a_fact_no_higher_than_praise_over_http(gate
     for _ in range(10):
         await gate.afeedback(id, helpful=True, scopes={"write"})
     assert gate.facts.get(id).trust == 0.85
-    asked = FeedbackArguments(id=id, helpful=True)
-    access = Access(gate, frozenset({"read", "write"}))
-    await fact_feedback(access, asked, Style())
+    asked = FactFeedback(id=id, helpful=True)
+    await asked.run(Access(gate, frozenset({"read", "write"})))
     assert gate.facts.get(id).trust == 0.85
-    await fact_feedback(Access(gate, frozenset({"write", "review"})), asked, Style())
+    await asked.run(Access(gate, frozenset({"write", "review"})))
     assert gate.facts.get(id).trust == pytest.approx(0.9)

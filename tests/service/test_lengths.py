@@ -1,6 +1,5 @@
 """Every field that comes from outside has a length, and one that is longer is refused before any work."""
 
-import inspect
 import sys
 from dataclasses import replace
 from typing import Annotated
@@ -12,7 +11,7 @@ from tests.service.clients import connected
 
 from millgate.errors import LimitError
 from millgate.gateway import Millgate
-from millgate.integrations.mcp import schemas
+from millgate.integrations.mcp.tools import TOOLS
 from millgate.keys import Keys
 from millgate.knowledge.project import MARKERS, MOST_PARENTS, project_of
 from millgate.service.app import create
@@ -36,7 +35,7 @@ from millgate.types.lengths import (
 from millgate.types.notes import Stage
 
 # Their lengths are settings, which the gate checks before anything else.
-BY_SETTING = {("ContextArguments", "query"), ("ContextArguments", "window"), ("StrategyArguments", "query"), ("LocalStrategyArguments", "query"), ("RememberArguments", "content"), ("RecallArguments", "query"), ("RecallSessionArguments", "query")}  # fmt: skip
+BY_SETTING = {("GetContext", "query"), ("GetContext", "window"), ("ContextStrategy", "query"), ("Remember", "content"), ("Recall", "query"), ("RecallSession", "query")}  # fmt: skip
 SECRET = "ghp_" + "a1B2" * 9
 
 
@@ -82,7 +81,7 @@ def _schema_of(parameter):
 
 
 def test_every_argument_of_a_tool_has_a_length():
-    models = [kind for _, kind in inspect.getmembers(schemas, inspect.isclass) if issubclass(kind, schemas.Arguments)]  # fmt: skip
+    models = list(TOOLS.values())
     found = {place for kind in models for place in endless(kind.model_json_schema(), (kind.__name__,))}  # fmt: skip
     assert found == BY_SETTING
 

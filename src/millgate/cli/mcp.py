@@ -33,22 +33,14 @@ name_option = click.option(
     "--name", default="millgate", show_default=True, help="The server's name in the client."
 )
 
-result_option = click.option(
-    "--result", type=click.Choice(["text", "both"]), default="text", show_default=True,
-    help="Return results as text, or as text and structured data, which takes twice the tokens.",
-)  # fmt: skip
-
 
 @click.group(
     cls=CommandGroup, invoke_without_command=True, epilog="Example: millgate mcp --store ./kb"
 )
 @place_options
 @collection_option
-@result_option
 @click.pass_context
-def mcp(
-    ctx: click.Context, store: str | None, tenant: str | None, collection: str, result: str
-) -> None:
+def mcp(ctx: click.Context, store: str | None, tenant: str | None, collection: str) -> None:
     """Serve one MCP client over stdin and stdout until it closes them."""
     if ctx.invoked_subcommand is not None:
         return
@@ -57,15 +49,14 @@ def mcp(
 
     if sys.stdin.isatty():
         echo("waiting for an MCP client on stdin; to set one up: millgate mcp install", err=True)
-    structured = result == "both"
-    client = EarlyClient.claim(structured=structured)
+    client = EarlyClient.claim()
     if client is not None:
         client.wait_until_needed(TOOLS_S)
-    from millgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra, and slow to load)
+    from millgate.integrations.mcp.server import serve  # noqa: PLC0415  (an extra, and slow to load)
 
     note_missing(store)
     with open_gate(store, tenant) as gate:
-        serve(gate, collection=collection, structured=structured, client=client)
+        serve(gate, collection=collection, client=client)
 
 
 @mcp.command("install", epilog="Example: millgate mcp install --client claude")
@@ -74,7 +65,6 @@ def mcp(
 @name_option
 @place_options
 @collection_option
-@result_option
 @click.option("--print", "only_print", is_flag=True, help="Print the entry; change nothing.")
 @prints
 def install_command(
@@ -82,7 +72,7 @@ def install_command(
     scope: str,
     name: str,
     only_print: bool,
-    **served: Any,  # noqa: ANN401  # store, tenant, collection, result
+    **served: Any,  # noqa: ANN401  # store, tenant, collection
 ) -> Output:
     """Add Millgate to the configuration of an MCP client."""
     if not only_print:

@@ -181,7 +181,7 @@ def find_place(client: str, scope: str) -> Place:
 
 
 def launch_command(
-    store: str | None, *, tenant: str | None, collection: str, result: str, portable: bool
+    store: str | None, *, tenant: str | None, collection: str, portable: bool
 ) -> list[str]:
     """The command and its arguments.
 
@@ -205,7 +205,6 @@ def launch_command(
         "--store": store,
         "--tenant": tenant,
         "--collection": None if collection == "main" else collection,
-        "--result": None if result == "text" else result,
     }
     given = [part for name, value in options.items() if value is not None for part in (name, value)]
     return [*command, "mcp", *given]

@@ -8,14 +8,21 @@ there in later turns too, with the same bytes.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, cast
+
+from pydantic import ValidationError
 
 from millgate.errors import InputError, MissingExtra
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import Asking, Blocks, is_block
-from millgate.pipeline.stages.strategy import CONTEXT_STRATEGY_TOOL, context_strategy
+from millgate.integrations.mcp.tools import (
+    TOOLS,
+    Access,
+    description_of,
+    schema_of,
+)
+from millgate.keys import SCOPES
 
 try:
     from pydantic_ai import ModelRetry, Tool
@@ -71,73 +78,27 @@ def add_context(
 
 def toolset(gate: Millgate, *, collection: str | Sequence[str] = "main") -> FunctionToolset[Any]:
     """The tools of an agent that decides what to look up, remembers, and judges what it remembered."""
-
-    async def get_context(query: str, max_tokens: int = 1000) -> str:
-        """Look up passages that answer a question, within `budget` tokens.
-
-        Args:
-            query: What you want to know, in full words.
-            max_tokens: The most tokens that the answer may take.
-        """
-        with _tell_model():
-            context = await gate.acontext(query, budget=max_tokens, collection=collection)
-        return context.text or "No relevant context was found."
-
-    async def remember(content: str, tags: list[str] | None = None) -> dict[str, Any]:
-        """Remember a fact for later conversations.
-
-        Args:
-            content: The fact, as one sentence that can stand alone.
-            tags: Words to file it under.
-        """
-        with _tell_model():
-            added = await gate.aremember(content, tags=tags or ())
-        return {"id": added.fact.id, "new": added.new}
-
-    async def recall(query: str, limit: int = 5) -> list[dict[str, Any]]:
-        """Recall remembered facts about something, best first.
-
-        Args:
-            query: What the facts should be about.
-            limit: How many facts at most.
-        """
-        found = await gate.arecall(query, limit=limit)
-        return [
-            {"id": hit.fact.id, "content": hit.fact.content, "trust": hit.fact.trust}
-            for hit in found
-        ]
-
-    async def fact_feedback(id: str, *, helpful: bool) -> dict[str, Any]:
-        """Say whether a recalled fact was right and of use; its trust rises or falls.
-
-        Args:
-            id: The id of the fact.
-            helpful: True if it helped, False if it was wrong or out of date.
-        """
-        with _tell_model():
-            return asdict(await gate.afeedback(id, helpful=helpful))
-
-    strategy = Tool.from_schema(
-        _choose_strategy, takes_ctx=False,
-        name=CONTEXT_STRATEGY_TOOL["name"], description=CONTEXT_STRATEGY_TOOL["description"],
-        json_schema=dict(CONTEXT_STRATEGY_TOOL["parameters"]),
-    )  # fmt: skip
-    tools: list[Any] = [get_context, remember, recall, fact_feedback, strategy]
-    return FunctionToolset(tools, id="millgate")
+    access = Access(gate, frozenset(SCOPES), collection=collection, local=True)
+    offered = (name for name in TOOLS if name not in ("recall_session", "why"))
+    return FunctionToolset([_offer(name, access) for name in offered], id="millgate")
 
 
-def _choose_strategy(**given: Any) -> dict[str, Any]:
-    with _tell_model():
-        return context_strategy(**given)
+def _offer(name: str, access: Access) -> Tool[Any]:
+    tool = TOOLS[name]
 
+    async def run(**given: Any) -> str:
+        try:
+            return await tool.model_validate(given).run(access)
+        except (InputError, ValidationError) as error:  # the model may try again
+            raise ModelRetry(str(error)) from error
 
-@contextmanager
-def _tell_model() -> Iterator[None]:
-    """What is wrong with the arguments of a call goes to the model, which may try again."""
-    try:
-        yield
-    except (InputError, TypeError) as error:
-        raise ModelRetry(str(error)) from error
+    return Tool.from_schema(
+        run,
+        takes_ctx=False,
+        name=name,
+        description=description_of(tool),
+        json_schema=schema_of(tool),
+    )
 
 
 def _question(message: ModelMessage) -> str:

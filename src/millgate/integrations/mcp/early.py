@@ -3,8 +3,8 @@
 A client that starts us shows the model our tools once it has the answers to `initialize` (or `server/discover`) and to
 `tools/list`. They are the same in every run of a release, so they stand in early_answers.json. To import the protocol's
 library and to open the store takes seconds, and goes on meanwhile; all other messages wait for that. The library must
-know of an `initialize` too, so it gets the message later, and its own answer is dropped. recorded_answers.py writes the
-file.
+know of an `initialize` too, so it gets the message later, and its own answer is dropped. docs/early_answers.py writes
+the file.
 """
 
 import os
@@ -31,9 +31,10 @@ class EarlyClient:
     While it serves, whatever else is printed goes to standard error.
     """
 
-    def __init__(self, input: BinaryIO, output: BinaryIO, *, structured: bool) -> None:
+    def __init__(self, input: BinaryIO, output: BinaryIO) -> None:
         self._input, self._output = input, output
-        self._answers = _load("both" if structured else "text")
+        kept = orjson.loads(FILE.read_bytes().replace(VERSION.encode(), __version__.encode()))
+        self._answers = {asked: kept["results"][at] for asked, at in kept["answers"].items()}
         self._version = ""
         self._dropped: set[object] = set()
         self._handed_over = False
@@ -43,14 +44,14 @@ class EarlyClient:
         threading.Thread(target=self._read, daemon=True).start()
 
     @classmethod
-    def claim(cls, *, structured: bool) -> "EarlyClient | None":
+    def claim(cls) -> "EarlyClient | None":
         """Take standard input and output for the client; None if they are not the process's own."""
         if not (_is_own(sys.stdin, 0) and _is_own(sys.stdout, 1)):
             return None
         nothing = os.open(os.devnull, os.O_RDONLY)
         input, output = _move(0, nothing), _move(1, 2)
         os.close(nothing)
-        return cls(os.fdopen(input, "rb"), os.fdopen(output, "wb"), structured=structured)
+        return cls(os.fdopen(input, "rb"), os.fdopen(output, "wb"))
 
     def wait_until_needed(self, wait_s: float) -> None:
         """Wait until the client has our tools or asks for what only the library knows, but no longer than that.
@@ -129,12 +130,6 @@ class EarlyClient:
         with self._writing:
             self._output.write(data)
             self._output.flush()
-
-
-def _load(form: str) -> dict[str, Any]:
-    """The answers by method and protocol version, for one form of results."""
-    kept = orjson.loads(FILE.read_bytes().replace(VERSION.encode(), __version__.encode()))
-    return {asked: kept["results"][at] for asked, at in kept[form].items()}
 
 
 def _is_own(stream: Any, number: int) -> bool:

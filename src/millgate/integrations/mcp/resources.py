@@ -16,7 +16,7 @@ from mcp_types import Resource, ResourceTemplate, TextResourceContents
 
 from millgate.errors import InputError
 from millgate.explain.as_data import trace_data
-from millgate.integrations.mcp.access import Access
+from millgate.integrations.mcp.tools import Access
 from millgate.text.fence import quote
 from millgate.types.check import check_length
 from millgate.types.lengths import NAME_CHARS

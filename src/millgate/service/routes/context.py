@@ -10,13 +10,12 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 from fastapi import APIRouter, Query
-from pydantic import AliasChoices, ConfigDict, Field, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, create_model
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from millgate.errors import LimitError
 from millgate.explain.as_data import context_data
-from millgate.integrations.mcp.schemas import StrategyResult
 from millgate.keys import KEYLESS
 from millgate.knowledge.project import folder_name
 from millgate.pipeline.stages.decide import window_state
@@ -272,9 +271,22 @@ class StrategyIn(Body):
     """Tools the agent has; the steps name only these."""
 
 
-class StrategyOut(StrategyResult):
+class StrategyOut(BaseModel):
     """The strategy with the numbers behind it, and what the window's pressure means for recall."""
 
+    strategy: str
+    confidence: float
+    reasoning: str
+    available_budget: int
+    utilization_pct: float
+    retrieval_budget_tokens: int
+    steps: list[str]
+    content_tokens: int
+    model_context_length: int
+    used_tokens: int
+    task_type: str
+    skipped_files: list[str]
+    group: str
     tier: str
     pressure: float
     limit: int

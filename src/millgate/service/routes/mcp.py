@@ -71,7 +71,7 @@ class McpEndpoint:
         try:
             manager = await asyncio.to_thread(import_module, "mcp.server.streamable_http_manager")
             server = await asyncio.to_thread(import_module, "millgate.integrations.mcp.server")
-            access = await asyncio.to_thread(import_module, "millgate.integrations.mcp.access")
+            access = await asyncio.to_thread(import_module, "millgate.integrations.mcp.tools")
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name, extra="mcp") from error
 

@@ -2,7 +2,7 @@
 
 Only for writing and checking early_answers.json; a served client does not load it. `make docs` writes it too.
 
-    python -m millgate.integrations.mcp.recorded_answers        writes early_answers.json anew
+    python docs/early_answers.py        writes src/millgate/integrations/mcp/early_answers.json anew
 """
 
 import asyncio
@@ -16,10 +16,9 @@ from mcp_types import jsonrpc_message_adapter
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from millgate import __version__
-from millgate.integrations.mcp.access import Access
 from millgate.integrations.mcp.early import FILE, MODERN, VERSION
 from millgate.integrations.mcp.server import build
-from millgate.integrations.mcp.tools import Style
+from millgate.integrations.mcp.tools import Access
 
 _CLIENT = {"name": "client", "version": "1"}
 
@@ -31,22 +30,21 @@ def record() -> bytes:
 
 async def _answers() -> bytes:
     results: list[Any] = []
-    kept: dict[str, Any] = {}
-    for form in ("text", "both"):
-        kept[form] = {}
-        for asked, result in (await _ask_all(structured=form == "both")).items():
-            if result not in results:
-                results.append(result)
-            kept[form][asked] = results.index(result)
-    return orjson.dumps({**kept, "results": results}, option=orjson.OPT_INDENT_2) + b"\n"
+    answers: dict[str, int] = {}
+    for asked, result in (await _ask_all()).items():
+        if result not in results:
+            results.append(result)
+        answers[asked] = results.index(result)
+    kept = {"answers": answers, "results": results}
+    return orjson.dumps(kept, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-async def _ask_all(*, structured: bool) -> dict[str, Any]:
+async def _ask_all() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for version in HANDSHAKE_PROTOCOL_VERSIONS:
         hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": _CLIENT}
         asked: list[tuple[str, dict[str, Any]]] = [("initialize", hello), ("tools/list", {})]
-        found |= await _ask(asked, version, structured=structured)
+        found |= await _ask(asked, version)
     for version in MODERN_PROTOCOL_VERSIONS:
         meta = {
             MODERN: version,
@@ -54,16 +52,14 @@ async def _ask_all(*, structured: bool) -> dict[str, Any]:
             "io.modelcontextprotocol/clientCapabilities": {},
         }
         asked = [("server/discover", {"_meta": meta}), ("tools/list", {"_meta": meta})]
-        found |= await _ask(asked, version, structured=structured)
+        found |= await _ask(asked, version)
     return found
 
 
-async def _ask(
-    asked: list[tuple[str, dict[str, Any]]], version: str, *, structured: bool
-) -> dict[str, Any]:
+async def _ask(asked: list[tuple[str, dict[str, Any]]], version: str) -> dict[str, Any]:
     """The results of these requests over one connection."""
     access = cast("Access", SimpleNamespace(local=True))
-    server = build(lambda _: access, style=Style(structured=structured))
+    server = build(lambda _: access)
     to_server, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](8)
     outgoing, from_server = anyio.create_memory_object_stream[SessionMessage](8)
     found: dict[str, Any] = {}
