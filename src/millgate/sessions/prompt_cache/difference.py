@@ -1,7 +1,7 @@
 """Difference: where a request stops being an extension of an earlier one, and what happened there."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from millgate.sessions.prompt_cache.segments import Prompt, Segment
@@ -77,29 +77,23 @@ def compare(old: Prompt, new: Prompt, *, is_compacted: bool = False) -> Differen
         return Difference("model", f"the model ({old.model} to {new.model})")
     before, after = list(old.segments), list(new.segments)
     kept = _count_same(before, after)
-    parameter = _compare_parameters(old, new)
+    names = old.parameters.keys() | new.parameters.keys()
+    changed = sorted(n for n in names if old.parameters.get(n) != new.parameters.get(n))
+    parameter = Difference("parameter", ", ".join(changed)) if changed else None
     if kept == len(before):
         return parameter or (None if new.marks_itself else _compare_marks(before, after))
     if kept == len(after):
         return parameter  # taken back to an earlier turn: all of it was written before
+    first, now = before[kept], after[kept]
     if is_compacted:
-        first = next((s for s in before[kept:] if s.kind == "message"), before[kept])
-        return Difference("compacted", first.name)
-    change, name = _name_change(before, after, kept)
-    if parameter is not None and before[kept].kind == "message" and change != "compacted":
-        return parameter
-    return _describe_change(Difference(change, name), before[kept], after[kept])
-
-
-def _describe_change(found: Difference, first: Segment, now: Segment) -> Difference:
-    """The difference with what stands there now, if that can be told."""
-    if found.change == "system changed" and first.kind == now.kind == "system":
-        line = _count_equal(first.lines, now.lines)
-        known = line < len(first.lines) and line < len(now.lines)
-        return replace(found, block=now.at, line=line if known else -1)
-    if found.change == "message changed" and now.name != found.name:
-        return replace(found, now=now.name.partition(" (")[2].removesuffix(")"))
-    return found
+        lost = next((s for s in before[kept:] if s.kind == "message"), first)
+        return Difference("compacted", lost.name)
+    if "tool" in (first.kind, now.kind):
+        return _compare_tools(before, after, kept)
+    if "system" in (first.kind, now.kind):
+        return _compare_system(first, now)
+    found = _compare_messages(before, after, kept)
+    return found if parameter is None or found.change == "compacted" else parameter
 
 
 def common_messages(old: Prompt, new: Prompt) -> int:
@@ -121,23 +115,6 @@ def _count_same(before: Sequence[Segment], after: Sequence[Segment]) -> int:
     )
 
 
-def _count_equal(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many numbers both begin with."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _compare_parameters(old: Prompt, new: Prompt) -> Difference | None:
-    names = sorted(
-        name
-        for name in old.parameters.keys() | new.parameters.keys()
-        if old.parameters.get(name) != new.parameters.get(name)
-    )
-    if not names:
-        return None
-    return Difference("parameter", ", ".join(names))
-
-
 def _compare_marks(before: Sequence[Segment], after: Sequence[Segment]) -> Difference | None:
     """The request adds to the earlier one. Its marks must still lead the provider to what was written."""
     written = max((at for at, segment in enumerate(before) if segment.marked), default=None)
@@ -151,56 +128,51 @@ def _compare_marks(before: Sequence[Segment], after: Sequence[Segment]) -> Diffe
     return None
 
 
-def _name_change(
-    before: Sequence[Segment], after: Sequence[Segment], at: int
-) -> tuple[Change, str]:
+def _compare_tools(before: Sequence[Segment], after: Sequence[Segment], at: int) -> Difference:
+    mine, theirs = ([s for s in some if s.kind == "tool"] for some in (before, after))
+    if sorted((s.checksum, s.chars) for s in mine) == sorted((s.checksum, s.chars) for s in theirs):
+        return Difference("tools reordered", before[at].name)
+    # without their places
+    had, has = ({s.name.partition(" ")[2] for s in some} for some in (mine, theirs))
+    old, new = (some[at].name if at < len(some) else "" for some in (mine, theirs))
+    if not old or (new and new.partition(" ")[2] not in had):
+        return Difference("tool added", new)
+    is_gone = not new or old.partition(" ")[2] not in has
+    return Difference("tool removed" if is_gone else "tool changed", old)
+
+
+def _compare_system(old: Segment, new: Segment) -> Difference:
+    if old.kind != new.kind:
+        return Difference("system changed", (old if old.kind == "system" else new).name)
+    pairs = zip(old.lines, new.lines, strict=False)
+    line = next((at for at, (a, b) in enumerate(pairs) if a != b), -1)
+    return Difference("system changed", old.name, block=new.at, line=line)
+
+
+def _compare_messages(before: Sequence[Segment], after: Sequence[Segment], at: int) -> Difference:
+    """The difference of two messages, by where both requests go on alike."""
     old, new = before[at], after[at]
-    if old.kind == "tool" or new.kind == "tool":
-        return _name_tool_change(before, after, at)
-    if old.kind == "system" or new.kind == "system":
-        return "system changed", (old if old.kind == "system" else new).name
-    left = sum(segment.chars for segment in before[at:])
-    if sum(segment.chars for segment in after[at:]) < COMPACTED * left and len(before) - at > 2:
-        return "compacted", old.name
+    left, now = (sum(segment.chars for segment in some[at:]) for some in (before, after))
+    if now < COMPACTED * left and len(before) - at > 2:
+        return Difference("compacted", old.name)
     changed = max(
         _count_same(before[at + 1 :], after[at + 1 :]),
         _count_same(_behind(before, at), _behind(after, at)),
     )
-    removed = max((_count_same(before[i:], after[at:]) for i in _next(before, at)), default=0)
-    inserted = max((_count_same(before[at:], after[i:]) for i in _next(after, at)), default=0)
+    removed, inserted = (
+        max((_count_same(some[n:], other[at:]) for n in range(at + 1, min(len(some), at + 1 + FAR))), default=0)
+        for some, other in ((before, after), (after, before))
+    )  # fmt: skip
     if inserted > max(changed, removed):
-        return "message inserted", new.name
+        return Difference("message inserted", new.name)
     if removed > changed:
-        return "message removed", old.name
-    return "message changed", old.name
+        return Difference("message removed", old.name)
+    is_named = new.name != old.name
+    now_there = new.name.partition(" (")[2].removesuffix(")") if is_named else ""
+    return Difference("message changed", old.name, now=now_there)
 
 
 def _behind(segments: Sequence[Segment], at: int) -> Sequence[Segment]:
     """What stands behind the message that holds a segment; another version of it may have more or fewer blocks."""
     here = segments[at].at
     return segments[next((n for n in range(at, len(segments)) if segments[n].at != here), len(segments)) :]  # fmt: skip
-
-
-def _next(segments: Sequence[Segment], at: int) -> range:
-    """The places behind a difference at which both requests may go on alike."""
-    return range(at + 1, min(len(segments), at + 1 + FAR))
-
-
-def _name_tool_change(
-    before: Sequence[Segment], after: Sequence[Segment], at: int
-) -> tuple[Change, str]:
-    mine = [s for s in before if s.kind == "tool"]
-    theirs = [s for s in after if s.kind == "tool"]
-    if sorted((s.checksum, s.chars) for s in mine) == sorted((s.checksum, s.chars) for s in theirs):
-        return "tools reordered", before[at].name
-    old, new = before[at], after[at]
-    if old.kind != "tool" or (new.kind == "tool" and _tool(new) not in map(_tool, mine)):
-        return "tool added", new.name
-    if new.kind != "tool" or _tool(old) not in map(_tool, theirs):
-        return "tool removed", old.name
-    return "tool changed", old.name
-
-
-def _tool(segment: Segment) -> str:
-    """The tool's name, without its place."""
-    return segment.name.partition(" ")[2]

@@ -9,10 +9,8 @@ stays the same: tools are a set to it, and marks are for the provider. Text that
 day, is not held constant: the model would read a time that is over.
 """
 
-from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import orjson
 
@@ -56,15 +54,10 @@ def _in_order(tools: object, last: Prompt) -> list[object] | None:
     if not isinstance(tools, list):
         return None
     wanted = [(e.checksum, e.chars) for e in last.elements if e.kind == "tool"]
-    by_key: dict[tuple[int, int], deque[object]] = {}
-    mine = []
-    for tool in tools:
-        data = orjson.dumps(tool, default=str)
-        mine.append((crc32(data), len(data)))
-        by_key.setdefault(mine[-1], deque()).append(tool)
-    if mine == wanted or Counter(mine) != Counter(wanted):
+    mine = [(e.checksum, e.chars) for e in read_prompt({"tools": tools}).elements]
+    if mine == wanted or len(set(mine)) < len(mine) or sorted(mine) != sorted(wanted):
         return None
-    return [by_key[key].popleft() for key in wanted]
+    return [tools[mine.index(key)] for key in wanted]
 
 
 def _with_mark(fields: Mapping[str, Any], last: Prompt) -> list[object] | None:

@@ -9,15 +9,15 @@ The order of names in an object does not count. Nor do `cache_control` marks, wh
 kept beside the segment.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from zlib import crc32
 
 import orjson
 
-from millgate.transcript.parts import Part, as_json, read
+from millgate.transcript.parts import Part, as_json, parse_arguments, read
 
 Kind = Literal["tool", "system", "message"]
 
@@ -30,8 +30,9 @@ QUOTED = 24  # characters of a text that a name quotes: enough to recognize it
 # another choice of tools empties the cache of messages, another output schema stands before the system prompt, and
 # prompt_cache_key decides which machine is asked.
 PARAMETERS = ("tool_choice", "thinking", "output_config", "response_format", "text", "prompt_cache_key", "service_tier", "speed", "context_management")  # fmt: skip
-_LISTS = ("messages", "input", "contents")
 _SYSTEM = ("system", "instructions", "systemInstruction", "system_instruction")
+_BESIDE = ("content", "parts", "role", "id", "status", "cache_control")
+_MARK = '"cache_control":'  # as a name in JSON
 TTL_S = (
     300.0  # Anthropic's default, and the shortest that OpenAI names: five minutes without a read
 )
@@ -130,20 +131,21 @@ def read_prompt(
     Elements that stood at the same place of `before` are used again. So a turn that is added to a window of 200 000
     tokens costs one pass over its bytes, and names are made for what is new.
     """
-    known: dict[Kind, list[Element]] = {"tool": [], "system": [], "message": []}
-    for element in before.elements if before else ():
-        known[element.kind].append(element)
     system, messages, first = _split(fields)
-    elements = [
-        *_read_all("tool", _list_of(fields.get("tools")), known["tool"]),
-        *_read_all("system", system, known["system"]),
-        *_read_all("message", messages, known["message"], start=first),
-    ]
-    parameters = {
-        name: crc32(orjson.dumps(fields[name], default=str))
-        for name in PARAMETERS
-        if name in fields
-    }
+    lists = {"tool": (_list_of(fields.get("tools")), 0), "system": (system, 0), "message": (messages, first)}  # fmt: skip
+    elements: list[Element] = []
+    for kind, cut in _CUTTERS.items():
+        values, start = lists[kind]
+        known = [element for element in before.elements if element.kind == kind] if before else []
+        for at in range(start, len(values)):
+            data = _write(values[at])
+            checksum, chars = crc32(data), len(data)
+            old = known[at - start] if at - start < len(known) else None
+            if old is None or (old.checksum, old.chars) != (checksum, chars):
+                is_long = _MARK.encode() in data and b'"ttl":"1h"' in data
+                old = Element(kind, checksum, chars, tuple(cut(values, at)), is_long)
+            elements.append(old)
+    parameters = {name: crc32(_write(fields[name])) for name in PARAMETERS if name in fields}
     if betas:
         parameters["anthropic-beta"] = crc32(betas.encode())
     continues = fields.get("previous_response_id") or fields.get("conversation") or ""
@@ -160,25 +162,11 @@ def quote_system_line(fields: Mapping[str, Any], block: int, line: int) -> str:
 
 def _split(fields: Mapping[str, Any]) -> tuple[list[object], list[object], int]:
     """The system blocks, all messages, and where the first stands that is no system prompt."""
-    messages = [m for name in _LISTS for m in _messages_of(fields.get(name))]
+    given = (fields.get(name) for name in ("messages", "input", "contents"))
+    messages = [m for value in given for m in ([value] if isinstance(value, str) and value else _list_of(value))]  # fmt: skip
     first = next((at for at, m in enumerate(messages) if not _is_system(m)), len(messages))
     blocks = [block for name in _SYSTEM for block in _blocks_of(fields.get(name))]
     return [*blocks, *messages[:first]], messages, first
-
-
-def _read_all(
-    kind: Kind, values: Sequence[object], known: Sequence[Element], start: int = 0
-) -> Iterator[Element]:
-    for at in range(start, len(values)):
-        data = _write(values[at])
-        checksum, chars = crc32(data), len(data)
-        old = known[at - start] if at - start < len(known) else None
-        if old is not None and old.checksum == checksum and old.chars == chars:
-            yield old
-        else:
-            marks = _Marks()
-            segments = tuple(_segments(_Place(kind, at, values), marks))
-            yield Element(kind, checksum, chars, segments, marks.long)
 
 
 def _write(value: object) -> bytes:
@@ -188,96 +176,74 @@ def _write(value: object) -> bytes:
         return repr(value).encode("utf-8", "replace")
 
 
-class _Place(NamedTuple):
-    """Where an element stands: its list, and the place in it."""
-
-    kind: Kind
-    at: int
-    values: Sequence[object]
-
-
-class _Marks:
-    """Takes the `cache_control` marks out of blocks, and notes whether one asks for the long time to live."""
-
-    long = False
-
-    def strip(self, block: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """The block without its mark, and whether it had one."""
-        mark = block.get("cache_control")
-        if mark is None:
-            return block, False
-        self.long |= isinstance(mark, dict) and mark.get("ttl") == "1h"
-        return {name: value for name, value in block.items() if name != "cache_control"}, True
-
-
-def _segments(place: _Place, marks: _Marks) -> Iterator[Segment]:
-    """The segments of one element: a tool and a system block are one, a message has one for each block."""
-    message = place.values[place.at]
-    if place.kind == "tool":
-        tool = _tool_name(message)
-        yield _segment(place, message, f'tools[{place.at}] "{tool}"' if tool else f"tools[{place.at}]", marks)  # fmt: skip
-    elif place.kind == "system":
-        text = _read_system(message)
-        name = f"system block {place.at + 1}"
-        yield _segment(place, message, f"{name} ({_quote(text)})" if text.strip() else name, marks, text)  # fmt: skip
-    elif isinstance(message, dict):
-        message, is_marked = marks.strip(message)
-        for segment in _message_segments(place, message, marks):
-            yield replace(segment, marked=True) if is_marked else segment
-    else:
-        name = _name_block(place, message, "user", read(message))
-        yield from (_segment(place, block, name, marks, role="user") for block in _blocks_of(message))  # fmt: skip
-
-
-def _message_segments(place: _Place, message: dict[str, Any], marks: _Marks) -> Iterator[Segment]:
-    role = str(message.get("role") or message.get("type") or "")
-    field = "content" if message.get("content") is not None else "parts"
-    content, parts = message.get(field), read(message)
-    blocks = _blocks_of(content) if isinstance(content, str | list) else ()
-    for at, block in enumerate(blocks):
-        mine = [part for part in parts if part.place[:2] in ((field,), (field, at))]
-        yield _segment(place, block, _name_block(place, block, role, mine), marks, role=role)
-    rest = {
-        k: v for k, v in message.items() if k not in ("content", "parts", "role", "id", "status")
-    }
-    if rest.keys() - {"type"} or not blocks:
-        others = [part for part in parts if part.place[:1] != (field,)]
-        name = _name_block(place, rest, role, others or parts)
-        yield _segment(place, rest, name, marks, role=role)
-
-
 def _segment(
-    place: _Place, value: object, name: str, marks: _Marks, text: str = "", *, role: str = ""
+    kind: Kind, at: int, name: str, value: object, role: str = "", *, is_marked: bool = False
 ) -> Segment:
-    """A segment; `text` is that of a system block."""
-    marked = False
-    if isinstance(value, dict):
-        value, marked = marks.strip(value)
     data = as_json(value)
-    if '"cache_control"' in data:  # inside a tool result
-        data = as_json(_without_marks(value, marks))
+    if _MARK in data:
+        is_marked, data = True, as_json(_without_marks(value))
     checksum = crc32(_encode(data), crc32(role.encode()))
-    lines = tuple(crc32(_encode(line)) for line in text.split("\n", LINES)[:LINES])
-    return Segment(place.kind, place.at, name, checksum, len(data), marked, lines if text else ())
+    return Segment(kind, at, name, checksum, len(data), is_marked)
+
+
+def _without_marks(value: object) -> object:
+    if isinstance(value, dict):
+        return {k: _without_marks(inner) for k, inner in value.items() if k != "cache_control"}
+    return [_without_marks(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _encode(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _without_marks(value: object, marks: _Marks) -> object:
-    if isinstance(value, dict):
-        stripped, _ = marks.strip(value)
-        return {name: _without_marks(inner, marks) for name, inner in stripped.items()}
-    if isinstance(value, list):
-        return [_without_marks(inner, marks) for inner in value]
-    return value
+def _cut_tool(tools: Sequence[object], at: int) -> Iterator[Segment]:
+    tool, name = tools[at], str(tools[at])[:QUOTED]
+    if isinstance(tool, dict):
+        inner = tool.get("function") or tool.get("functionCall")
+        named = inner if isinstance(inner, dict) and "name" in inner else tool
+        name = str(named.get("name") or tool.get("type") or "")[:64]
+    yield _segment("tool", at, f'tools[{at}] "{name}"' if name else f"tools[{at}]", tool)
 
 
-# Names
+def _cut_system(blocks: Sequence[object], at: int) -> Iterator[Segment]:
+    text, name = _read_system(blocks[at]), f"system block {at + 1}"
+    segment = _segment("system", at, f"{name} ({_quote(text)})" if text.strip() else name, blocks[at])  # fmt: skip
+    lines = (crc32(_encode(line)) for line in text.split("\n", LINES)[:LINES])
+    yield replace(segment, lines=tuple(lines) if text else ())
 
 
-def _name_block(place: _Place, block: object, role: str, parts: Sequence[Part]) -> str:
+def _cut_message(messages: Sequence[object], at: int) -> Iterator[Segment]:
+    """A segment for each block of a message, and one for what stands beside its content."""
+    message, parts = messages[at], read(messages[at])
+    if not isinstance(message, dict):
+        name = _name_block(messages, at, message, "user", parts)
+        yield from (_segment("message", at, name, block, "user") for block in _blocks_of(message))
+        return
+    role = str(message.get("role") or message.get("type") or "")
+    is_marked = message.get("cache_control") is not None
+    field = "content" if message.get("content") is not None else "parts"
+    content = message.get(field)
+    blocks = _blocks_of(content) if isinstance(content, str | list) else ()
+    for n, block in enumerate(blocks):
+        mine = [part for part in parts if part.place[:2] in ((field,), (field, n))]
+        name = _name_block(messages, at, block, role, mine)
+        yield _segment("message", at, name, block, role, is_marked=is_marked)
+    rest = {name: value for name, value in message.items() if name not in _BESIDE}
+    if rest.keys() - {"type"} or not blocks:
+        others = [part for part in parts if part.place[:1] != (field,)]
+        name = _name_block(messages, at, rest, role, others or parts)
+        yield _segment("message", at, name, rest, role, is_marked=is_marked)
+
+
+_CUTTERS: dict[Kind, Callable[[Sequence[object], int], Iterator[Segment]]] = {
+    "tool": _cut_tool, "system": _cut_system, "message": _cut_message,
+}  # fmt: skip
+"""Who cuts what, in the order in which providers put it before the model."""
+
+
+def _name_block(
+    messages: Sequence[object], at: int, block: object, role: str, parts: Sequence[Part]
+) -> str:
     """What a person would call a block: `message 17 (result of Read src/a.py)`; `parts` are what it says."""
     part = parts[0] if parts else None
     inner = role
@@ -285,42 +251,23 @@ def _name_block(place: _Place, block: object, role: str, parts: Sequence[Part]) 
         kind = str(block.get("type") or role) if isinstance(block, dict) else role
         inner = "the model's thinking" if kind.endswith(("thinking", "reasoning")) or part else role
     elif part.kind == "result":
-        inner = f"result of {_find_call(part.id, place)}"
+        # the call stands a message or a few before its result
+        near = (other for m in reversed(messages[max(0, at - NEAR) : at]) for other in read(m))
+        calls = (other for other in near if other.kind == "call" and other.id == part.id)
+        inner = f"result of {next(map(_name_call, calls), 'a tool')}"
     elif part.kind == "call":
-        inner = f"call of {_call_name(part)}"
+        inner = f"call of {_name_call(part)}"
     elif part.kind not in ("image", "unknown") and part.text.strip():
         inner = f"{role}: {_quote(part.text)}"
-    return f"message {place.at + 1} ({inner})" if inner else f"message {place.at + 1}"
+    return f"message {at + 1} ({inner})" if inner else f"message {at + 1}"
 
 
-def _find_call(id: str, place: _Place) -> str:
-    """The call with this id, which stands a message or a few before its result."""
-    for message in reversed(place.values[max(0, place.at - NEAR) : place.at]):
-        for part in read(message):
-            if part.kind == "call" and part.id == id:
-                return _call_name(part)
-    return "a tool"
-
-
-def _call_name(call: Part) -> str:
+def _name_call(call: Part) -> str:
     """The tool, and the path or the command that it was called with if it can be told in a few words."""
-    arguments = call.arguments
-    if isinstance(arguments, str):
-        try:
-            arguments = orjson.loads(arguments)
-        except orjson.JSONDecodeError:
-            arguments = {}
-    texts = list(arguments.values()) if isinstance(arguments, dict) else []
+    arguments = parse_arguments(call.arguments)
+    texts = arguments.values() if isinstance(arguments, dict) else ()
     first = next((text for text in texts if isinstance(text, str) and text), "")
     return f"{call.tool[:64]} {_shorten(first, 2 * QUOTED)}".strip()
-
-
-def _tool_name(value: object) -> str:
-    if not isinstance(value, dict):
-        return str(value)[:QUOTED]
-    inner = value.get("function") or value.get("functionCall")
-    named = inner if isinstance(inner, dict) and "name" in inner else value
-    return str(named.get("name") or value.get("type") or "")[:64]
 
 
 def _read_system(value: object) -> str:
@@ -342,20 +289,14 @@ def _list_of(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else ()
 
 
-def _messages_of(value: object) -> Sequence[object]:
-    return [value] if isinstance(value, str) and value else _list_of(value)
-
-
 def _is_system(message: object) -> bool:
     return isinstance(message, dict) and message.get("role") in ("system", "developer")
 
 
 def _blocks_of(content: object) -> Sequence[object]:
     """Content as blocks: a string is one text block, and Gemini's parts are blocks as they are."""
-    if content is None:
-        return ()
     if isinstance(content, str):
         return ({"type": "text", "text": content},) if content else ()
     if isinstance(content, dict):
         return _list_of(content.get("parts")) or (content,)
-    return content if isinstance(content, list) else (content,)
+    return content if isinstance(content, list) else () if content is None else (content,)
