@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import CircleFollower
-from millgate.sessions.compaction.account import Account, account
-from millgate.sessions.compaction.items import Item
-from millgate.sessions.compaction.notice import Compaction, least_lost, notice
-from millgate.sessions.compaction.window import Window, count_compacted, read_window
+from millgate.sessions.compaction.account import Account, Item, account
+from millgate.sessions.compaction.notice import least_lost, notice
+from millgate.sessions.compaction.window import Compaction, Window, count_compacted, read_window
 from millgate.sessions.folding.folder import Clears, Folder
 from millgate.sessions.prompt_cache.difference import common_messages, same_beginning
 from millgate.sessions.prompt_cache.judgment import CacheCounts

@@ -2,8 +2,7 @@
 
 from tests.sessions.compaction.sessions import INSTRUCTIONS, compact, session
 
-from millgate.sessions.compaction.account import account, account_service
-from millgate.sessions.compaction.items import find_items, find_todos
+from millgate.sessions.compaction.account import account, account_service, find_items, find_todos
 from millgate.sessions.compaction.notice import notice
 from millgate.sessions.compaction.window import read_window
 from millgate.transcript.parts import Part

@@ -29,9 +29,8 @@ from millgate.integrations.hermes.host import (
     read_window,
 )
 from millgate.integrations.hermes.sessions import SessionMemory, engines, memories
-from millgate.sessions.compaction.account import account
-from millgate.sessions.compaction.items import Item
-from millgate.sessions.compaction.notice import Compaction
+from millgate.sessions.compaction.account import Item, account
+from millgate.sessions.compaction.window import Compaction
 from millgate.sessions.compaction.window import read_window as read_messages
 from millgate.text.wanted import asks_nothing
 from millgate.transcript.parts import question_of, read, texts_of

@@ -15,7 +15,7 @@ import orjson
 from millgate.guard.channels import CONTENT
 from millgate.guard.dialects import dialect_for
 from millgate.service.observe.model_call import ModelCall, known, read_fields
-from millgate.sessions.compaction.items import KINDS as ITEM_KINDS
+from millgate.sessions.compaction.account import KINDS as ITEM_KINDS
 from millgate.sessions.compaction.keep import NOT_PUT_BACK
 from millgate.sessions.xray.findings import KINDS
 from millgate.sessions.xray.formats import LineReader

@@ -29,8 +29,7 @@ from millgate.service.conversation_state import ConversationState
 from millgate.service.proxy.exchange import Exchange, Noticed
 from millgate.service.proxy.inject import Block, block_of, find_blocks, read_question
 from millgate.service.proxy.request import UNNAMED
-from millgate.sessions.compaction.account import account, account_service
-from millgate.sessions.compaction.items import Item
+from millgate.sessions.compaction.account import Item, account, account_service
 from millgate.sessions.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from millgate.sessions.compaction.notice import begins_with_summary, find_results
 from millgate.sessions.compaction.window import Message, Window, count_compacted, read_window

@@ -28,8 +28,8 @@ from millgate.service.proxy.transport import header
 from millgate.service.proxy.upstreams import Upstreams
 from millgate.service.wire import Headers
 from millgate.sessions.compaction.account import Account
-from millgate.sessions.compaction.notice import Compaction
 from millgate.sessions.compaction.policy import CompactionPolicy, Mode
+from millgate.sessions.compaction.window import Compaction
 from millgate.sessions.conversation import Conversation, Conversations, Owed, Owner
 from millgate.sessions.folding.policy import FoldPolicy
 from millgate.sessions.prompt_cache.segments import Prompt

@@ -10,8 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from millgate.pipeline.trace_upkeep import KEPT
-from millgate.sessions.compaction.account import Account
-from millgate.sessions.compaction.items import Item
+from millgate.sessions.compaction.account import Account, Item
 from millgate.sessions.compaction.window import Message
 from millgate.text.fence import fence, quote
 from millgate.text.redact import redact

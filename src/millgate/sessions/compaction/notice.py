@@ -13,15 +13,11 @@ A new session, a subagent, and a turn that a person took back or edited shorten 
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
-from millgate.sessions.compaction.items import find_names
-from millgate.sessions.compaction.window import Message, Window
+from millgate.sessions.compaction.account import find_names
+from millgate.sessions.compaction.window import Compaction, Message, Window
 from millgate.text.coverage import WindowIndex
 from millgate.transcript.words import announces_summary
-
-Way = Literal["summary", "cleared", "trimmed"]
 
 # Characters that must have left before a compaction is told, or half of the window: about 1 000 tokens, as for a break
 # of the prompt cache. Agents put reminders into messages and take them out again; these have some hundred.
@@ -40,19 +36,6 @@ NEAR_START = (
 _ASKED = re.compile(
     r"summar|compact|checkpoint|hand-?off|condense|compress|state_snapshot", re.IGNORECASE
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """What happened between two windows of a conversation."""
-
-    way: Way
-    lost: tuple[Message, ...]
-    """Messages, or cleared parts of messages, that the later window does not have."""
-    summary: str = ""
-    """The text that stands for them; empty if there is none, or if only the provider can read it."""
-    at: int = 0
-    """The place in the later window from which on it is new."""
 
 
 def notice(before: Window, after: Window, *, is_same_session: bool = True) -> Compaction | None:

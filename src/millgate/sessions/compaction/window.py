@@ -6,13 +6,14 @@ it. Clients may go on sending that. An item of the responses API leaves the pers
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from millgate.calls.lazy import lazy_property
 from millgate.text.fence import without_fences
 from millgate.transcript.parts import Part, join_texts, question_of, read, read_all
 from millgate.transcript.words import MOST_CHARS
 
+Way = Literal["summary", "cleared", "trimmed"]
 _SPOKEN = ("human", "system", "summary", "compaction", "text")
 
 
@@ -30,7 +31,7 @@ class Message:
     @lazy_property
     def number(self) -> int:
         """The same for the same message in another request."""
-        return hash(tuple((part.kind, part.id, part.tool, part.text) for part in self.parts))
+        return number_of(self.parts)
 
     @lazy_property
     def chars(self) -> int:
@@ -67,6 +68,19 @@ class Window:
         return sum(any(p.kind in ("text", "call") for p in m.parts) for m in self.messages)
 
 
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What happened between two windows of a conversation."""
+
+    way: Way
+    lost: tuple[Message, ...]
+    """Messages, or cleared parts of messages, that the later window does not have."""
+    summary: str = ""
+    """The text that stands for them; empty if there is none, or if only the provider can read it."""
+    at: int = 0
+    """The place in the later window from which on it is new."""
+
+
 def read_window(messages: Iterable[Mapping[str, Any]], preamble: Sequence[str] = ()) -> Window:
     """Read the messages of a request of any API, as its dialect gives them."""
     seen: list[Message] = []
@@ -82,6 +96,11 @@ def read_window(messages: Iterable[Mapping[str, Any]], preamble: Sequence[str] =
         joined = tuple(join_texts(map(_shorten, parts)))
         seen.append(Message(at, joined, "" if is_summary else question_of(parts), is_summary))
     return Window(tuple(seen), "\n".join(system))
+
+
+def number_of(parts: Iterable[Part]) -> int:
+    """A number by which a message is recognized in a later request."""
+    return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts))
 
 
 def first_visible(messages: Sequence[Mapping[str, Any]]) -> int:

@@ -13,8 +13,8 @@ from pathlib import Path
 from millgate.circles.action import call_number
 from millgate.circles.finder import CircleFinder
 from millgate.sessions.compaction.account import account
-from millgate.sessions.compaction.notice import Compaction as Lost
-from millgate.sessions.compaction.window import read_window
+from millgate.sessions.compaction.window import Compaction as Lost
+from millgate.sessions.compaction.window import number_of, read_window
 from millgate.sessions.folding.folder import Folder
 from millgate.sessions.folding.report import price_saving
 from millgate.sessions.xray.cache import CacheFollower
@@ -202,13 +202,13 @@ class SessionBuilder:
         self._speaking = from_model
         self._response = entry.response or self._response
         parts = _parts_of(message, self._messages[-1] if self._messages else None)
-        self._put_in(message, parts, _number_of(parts) if self._is_log else 0, continues=continues)
+        self._put_in(message, parts, number_of(parts) if self._is_log else 0, continues=continues)
         self._messages.append(message)
 
     def _add_window(self, messages: Sequence[Message]) -> None:
         """A whole window: what is new in it is added, and if it shrank the rest is dropped."""
         parts = list(_read_all(messages))
-        origins = list(map(_number_of, parts))
+        origins = list(map(number_of, parts))
         held = {part.origin for part in self._parts}
         if len(held.intersection(origins)) < len(held) and len(origins) < len(held):
             self._compact(origins, 0)
@@ -353,7 +353,7 @@ class SessionBuilder:
             return
         parts = _read_all(self._messages)
         self._lost = [
-            m for m, mine in zip(self._messages, parts, strict=True) if _number_of(mine) not in keep
+            m for m, mine in zip(self._messages, parts, strict=True) if number_of(mine) not in keep
         ]
         self._messages, self._origins = [], []
         self._measure()
@@ -415,11 +415,6 @@ class SessionBuilder:
 
 def _read_all(messages: Sequence[Message]) -> Iterator[tuple[Part, ...]]:
     return (_parts_of(*pair) for pair in zip(messages, (None, *messages), strict=False))
-
-
-def _number_of(parts: Iterable[Part]) -> int:
-    """A number by which a message is recognized in a later request."""
-    return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts))
 
 
 def _parts_of(message: Message, before: object = None) -> tuple[Part, ...]:
