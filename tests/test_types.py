@@ -117,7 +117,7 @@ def test_a_notebook_shows_the_text_and_every_candidate_and_obeys_neither():
     made = replace(context(), text="<script>alert(1)</script>")
     shown = made._repr_html_()
     assert "<script>" not in shown
-    assert shown.count("<tr>") == 3
+    assert "kept text" in shown
     assert "no room" in shown
 
 

@@ -17,7 +17,7 @@ from millgate.calls.loop import async_version
 from millgate.errors import InputError, NotFound, ScopeError
 from millgate.protocols import Clock, KeyStore
 from millgate.types import Key, Scope
-from millgate.types.keywords import explain_all_keywords
+from millgate.types.check import explain_all_keywords
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 OURS: Final = "mg_"  # how each key begins

@@ -24,7 +24,7 @@ from millgate.settings import Settings, load, with_changes
 from millgate.stores.url import hide_password
 from millgate.stores.validate import check_name
 from millgate.text.meant import CLOSE, did_you_mean
-from millgate.types.keywords import explain_all_keywords
+from millgate.types.check import explain_all_keywords
 
 
 class OpenStore:

@@ -24,8 +24,7 @@ from millgate.text.fence import without_fences
 from millgate.text.names import entities
 from millgate.text.redact import redact
 from millgate.types import Candidate, Chunk, Fact, Plan, Sifted
-from millgate.types.check import check_type
-from millgate.types.keywords import explain_all_keywords
+from millgate.types.check import check_type, explain_all_keywords
 from millgate.types.lengths import FACT_CHARS, LABEL_CHARS, MOST_LABELS, NOTE_CHARS
 from millgate.types.notes import Fate, NoteCode, Stage
 from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit

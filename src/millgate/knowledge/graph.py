@@ -19,7 +19,7 @@ from millgate.knowledge.paths import Direction, GraphPolicy, Path, base_score, t
 from millgate.knowledge.slices import Slice, SlicePolicy, SliceTurn, slice_around
 from millgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
 from millgate.types import Edge
-from millgate.types.keywords import explain_all_keywords
+from millgate.types.check import explain_all_keywords
 
 DAY = 86_400.0
 

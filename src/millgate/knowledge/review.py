@@ -26,8 +26,7 @@ from millgate.text.redact import redact
 from millgate.text.stopwords import ENGLISH
 from millgate.text.words import tokens
 from millgate.types import Fact, Review, ReviewStatus
-from millgate.types.check import check_length
-from millgate.types.keywords import explain_all_keywords
+from millgate.types.check import check_length, explain_all_keywords
 from millgate.types.lengths import FACT_CHARS, LABEL_CHARS, NAME_CHARS, NOTE_CHARS
 from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 

@@ -5,8 +5,6 @@ happened to it (notes.py). A stage returns Sifted: what it kept, dropped and add
 Scores are 0..1 where they end, higher is better; budgets are tokens; times are seconds since the epoch.
 """
 
-from millgate.types.accounts import Amount, Key, Scope, Secret, Spend, SpendScope
-from millgate.types.candidates import Candidate, Sifted
 from millgate.types.chunks import (
     GRAPH,
     MEMORY,
@@ -15,28 +13,42 @@ from millgate.types.chunks import (
     TURN,
     WEB,
     Attachment,
+    Candidate,
     Change,
     Chunk,
     Document,
+    Sifted,
     Size,
 )
-from millgate.types.context import Context, Report
-from millgate.types.knowledge import (
+from millgate.types.lengths import METADATA_BYTES, TITLE_CHARS
+from millgate.types.records import (
+    Amount,
     Edge,
     Fact,
     FactChange,
+    Key,
     Record,
     Review,
     ReviewStatus,
+    Scope,
+    Secret,
+    Spend,
+    SpendScope,
     TrustChange,
     fact_key,
     node_key,
 )
-from millgate.types.lengths import METADATA_BYTES, TITLE_CHARS
-from millgate.types.plan import ContextBudget, Plan, Strategy, Tier
-from millgate.types.request import Request
-from millgate.types.trace import SAVED_TOKENS, CallCost, FoldUse, Step, Trace, TraceSummary
-from millgate.types.window import Window, WindowLike
+from millgate.types.request import ContextBudget, Plan, Request, Strategy, Tier, Window, WindowLike
+from millgate.types.trace import (
+    SAVED_TOKENS,
+    CallCost,
+    Context,
+    FoldUse,
+    Report,
+    Step,
+    Trace,
+    TraceSummary,
+)
 
 __all__ = [
     "GRAPH",

@@ -1,9 +1,17 @@
-"""Check: an error that names the field where a value has the wrong type."""
+"""Check: an error that names the field where a value has the wrong type, and the right name of a misspelt keyword.
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+Python says only that it did not expect an argument (from 3.13 on it names a close one). A person who guesses
+`messages=` or `top_k=` learns here what the method takes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from inspect import Parameter, iscoroutinefunction, isfunction, signature
+from sys import maxsize
+from typing import Any, Final, TypeVar
 
 from millgate.errors import InputError, LimitError
+from millgate.text.meant import did_you_mean
 from millgate.text.table import clip
 
 MAX_INT: Final = 2**63 - 1  # what a column of a database and a JSON reader of any language hold
@@ -69,3 +77,53 @@ def unique_names(name: str, value: object) -> str | tuple[str, ...]:
         check_type(name, one, str)
     names = tuple(dict.fromkeys(str(one) for one in given))
     return names[0] if len(names) == 1 else names
+
+
+T = TypeVar("T")
+
+
+def explain_all_keywords(cls: type[T]) -> type[T]:
+    """The class, whose public methods each refuse an unknown keyword with InputError."""
+    for name, method in list(vars(cls).items()):
+        if isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, explain_keywords(method))
+    return cls
+
+
+def explain_keywords(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, which refuses an unknown keyword with InputError and names those that it takes."""
+    parameters = list(signature(method).parameters.values())[1:]
+    kinds = {each.kind for each in parameters}
+    if Parameter.VAR_KEYWORD in kinds:
+        return method
+    named = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
+    most = maxsize if Parameter.VAR_POSITIONAL in kinds else len(parameters) - len(named)
+    known = [each.name for each in parameters if each.kind is not Parameter.VAR_POSITIONAL]
+
+    def check(args: tuple[object, ...], given: dict[str, object]) -> None:
+        if len(args) > most:
+            takes = f"only {most} value{'' if most == 1 else 's'}" if most else "no values"
+            hint = f"name what is given: {', '.join(f'{name}=...' for name in named)}"
+            raise InputError(
+                f"{method.__name__} takes {takes} without a name", hint=hint if named else ""
+            )
+        if unknown := given.keys() - set(known):
+            name = min(unknown)
+            hint = did_you_mean(name, known) or f"it takes {', '.join(known) or 'none'}"
+            raise InputError(f"{method.__name__} takes no argument {name}", hint=hint)
+
+    if iscoroutinefunction(method):
+
+        @wraps(method)
+        async def call_async(self: object, /, *args: object, **given: object) -> object:
+            check(args, given)
+            return await method(self, *args, **given)
+
+        return call_async
+
+    @wraps(method)
+    def call(self: object, /, *args: object, **given: object) -> object:
+        check(args, given)
+        return method(self, *args, **given)
+
+    return call
