@@ -15,8 +15,8 @@ import os
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
@@ -41,6 +41,7 @@ PRUNE_EVERY = (
 
 _INSERT = "INSERT OR IGNORE INTO remembered VALUES (?, ?, ?)"
 _REPLACE = "INSERT OR REPLACE INTO remembered VALUES (?, ?, ?)"
+_READ = "SELECT value FROM remembered WHERE key = ?"
 
 
 class ConversationState:
@@ -154,54 +155,43 @@ class ConversationState:
             self._bytes -= len(self._memory.popitem(last=False)[1])
         return value
 
-    def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        if self._shared is not None:
-            try:
-                recalled = self._shared.recall(self._tenant, keys)
-            except StoreError as error:
-                self.failure = error.message
-                return {}
+    @contextmanager
+    def _noting_failure(self) -> Iterator[None]:
+        """Go on without what is kept if it cannot be reached, and say why."""
+        try:
+            yield
+        except StoreError as error:
+            self.failure = error.message
+        except (sqlite3.Error, OSError) as error:
+            self.failure = describe(error)
+        else:
             self.failure = ""
-            return recalled
+
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
-        with self._lock:
-            try:
-                connection = self._open()
-                for key in keys:
-                    sql = "SELECT value FROM remembered WHERE key = ?"
-                    for (value,) in connection.execute(sql, (key,)):
-                        found[key] = value
-            except (sqlite3.Error, OSError) as error:
-                self.failure = describe(error)
-                return found
-        self.failure = ""
+        with self._noting_failure():
+            if self._shared is not None:
+                found = self._shared.recall(self._tenant, keys)
+            else:
+                with self._lock:
+                    for key in keys:
+                        rows = self._open().execute(_READ, (key,))
+                        found.update((key, value) for (value,) in rows)
         return found
 
     def _write(self, key: bytes, value: bytes, *, replace: bool = False) -> bytes:
-        if self._shared is not None:
-            try:
+        with self._noting_failure():
+            if self._shared is not None:
                 value = self._shared.remember(self._tenant, key, value, replace=replace)
-                self.failure = ""
-            except StoreError as error:
-                self.failure = error.message
-            return value
-        with self._lock:
-            try:
-                connection = self._open()
-                with connection:
-                    connection.execute(
-                        _REPLACE if replace else _INSERT,
-                        (key, value, time.time()),
-                    )
+            else:
+                with self._lock, self._open() as connection:
+                    sql = _REPLACE if replace else _INSERT
+                    connection.execute(sql, (key, value, time.time()))
                     self._prune(connection)
-                sql = "SELECT value FROM remembered WHERE key = ?"
-                with closing(connection.execute(sql, (key,))) as rows:
-                    row = rows.fetchone()
-            except (sqlite3.Error, OSError) as error:
-                self.failure = describe(error)
-                return value
-        self.failure = ""
-        return value if row is None else bytes(row[0])
+                    value = next(
+                        (bytes(kept) for (kept,) in connection.execute(_READ, (key,))), value
+                    )
+        return value
 
     def _prune(self, connection: sqlite3.Connection) -> None:
         self._writes += 1
@@ -213,7 +203,12 @@ class ConversationState:
             "ORDER BY written DESC LIMIT 1 OFFSET ?)",
             (ROWS,),
         )
-        if _used_bytes(connection) > self._file_bytes:
+        # of the database without its free pages
+        size, pages, free = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("page_size", "page_count", "freelist_count")
+        )
+        if size * (pages - free) > self._file_bytes:
             connection.execute(
                 "DELETE FROM remembered WHERE written <= (SELECT written FROM remembered "
                 "ORDER BY written LIMIT 1 OFFSET (SELECT count(*) / 4 FROM remembered))"
@@ -262,12 +257,3 @@ def open_folds(remembered: ConversationState) -> ConversationState:
 def answer_key(tenant: str, id: str) -> bytes:
     """The key under which stands the id by which the upstream has stored an answer."""
     return b"answer:" + orjson.dumps([tenant, id])
-
-
-def _used_bytes(connection: sqlite3.Connection) -> int:
-    """The size of a database without its free pages."""
-    (size,), (pages,), (free,) = (
-        connection.execute(f"PRAGMA {name}").fetchone()
-        for name in ("page_size", "page_count", "freelist_count")
-    )
-    return int(size * (pages - free))

@@ -11,8 +11,8 @@ request that is cut off keeps both, and is counted as under way, until its threa
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,7 +36,7 @@ PIECE = 1 << 18
 # A text that is kept is cut and indexed: that takes eight times the CPU and memory that a window of its size takes.
 KEEPING_PATHS = ("/v1/documents", "/v1/turns", "/mcp")
 KEEPING = 8
-# A stream may go on for many minutes, so its caller is looked up this often; a short request pays for a timer alone.
+# A stream may go on for many minutes, so its caller is looked up this often.
 REVOCATION_CHECK_S = 5.0
 
 Observer = Callable[[RequestState, Scope], None]
@@ -49,21 +49,13 @@ class InFlight:
 
     def __init__(self) -> None:
         self.draining = False
-        self._timeouts: set[asyncio.Timeout] = set()
-
-    def add(self, timeout: asyncio.Timeout) -> None:
-        """Count a request by its timeout."""
-        self._timeouts.add(timeout)
-
-    def remove(self, timeout: asyncio.Timeout) -> None:
-        """Count a request no longer."""
-        self._timeouts.discard(timeout)
+        self.timeouts: set[asyncio.Timeout] = set()
 
     def drain(self, within_s: float) -> None:
         """Accept no new request; running ones must end within some seconds."""
         self.draining = True
         last = asyncio.get_running_loop().time() + within_s
-        for timeout in self._timeouts:
+        for timeout in self.timeouts:
             when = timeout.when()
             if not timeout.expired() and (when is None or when > last):
                 timeout.reschedule(last)
@@ -113,11 +105,10 @@ class Admission:
     async def _serve_in_time(
         self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
     ) -> None:
-        timeout = asyncio.timeout(self._policy.deadline_s)
+        state.deadline = timeout = asyncio.timeout(self._policy.deadline_s)
         try:
             async with timeout:
-                self._in_flight.add(timeout)
-                state.deadline = timeout
+                self._in_flight.timeouts.add(timeout)
                 await self._serve_admitted(scope, receive, send, state)
         except MillgateError as error:
             await self._refuse(error, scope, send, state)
@@ -126,7 +117,7 @@ class Admission:
                 raise
             await self._refuse(state.cut_off or self._cut_off(), scope, send, state)
         finally:
-            self._in_flight.remove(timeout)
+            self._in_flight.timeouts.discard(timeout)
 
     async def _serve_admitted(
         self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
@@ -153,7 +144,10 @@ class Admission:
                 # A call to a model mostly waits for it.
                 if not proxied and weight * _work_factor(scope["path"]) > ORDINARY:
                     await self._wait_for_turn(send.turn)
-                with end_when_revoked(self._auth, scope, state):
+                with ExitStack() as meanwhile:
+                    if state.caller.key:
+                        watch = asyncio.create_task(end_when_revoked(self._auth, scope, state))
+                        meanwhile.callback(watch.cancel)
                     await self._app(scope, buffered, send)
                 if send.refusal is not None:
                     raise send.refusal
@@ -277,50 +271,16 @@ def _closing() -> MillgateError:
     return ClosingError("the service is shutting down", hint="ask another one, or try again soon")
 
 
-@contextmanager
-def end_when_revoked(auth: Auth, scope: Scope, state: RequestState) -> Iterator[None]:
+async def end_when_revoked(auth: Auth, scope: Scope, state: RequestState) -> None:
     """Look the caller up every few seconds while a request is served; once its key is not valid, cut it off."""
-    if state.caller is None or not state.caller.key:
-        yield
-        return
-    watch = _RevocationCheck(auth, scope, state)
-    watch.wait()
-    try:
-        yield
-    finally:
-        watch.stop()
-
-
-class _RevocationCheck:
-    """A timer that looks the caller up and sets itself again."""
-
-    def __init__(self, auth: Auth, scope: Scope, state: RequestState) -> None:
-        self._auth, self._scope, self._state = auth, scope, state
-        self._timer: asyncio.TimerHandle | None = None
-        self._check: asyncio.Task[None] | None = None
-
-    def wait(self) -> None:
-        """Look again in a while."""
-        self._timer = asyncio.get_running_loop().call_later(REVOCATION_CHECK_S, self._start)
-
-    def stop(self) -> None:
-        """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._check is not None:
-            self._check.cancel()
-
-    def _start(self) -> None:
-        self._check = asyncio.ensure_future(self._look())
-
-    async def _look(self) -> None:
+    while True:
+        await asyncio.sleep(REVOCATION_CHECK_S)
         try:
-            await self._auth.caller(self._scope)
+            await auth.caller(scope)
         except AccessError as error:
-            self._state.cut_off = error
-            if self._state.deadline is not None:
-                self._state.deadline.reschedule(asyncio.get_running_loop().time())
+            state.cut_off = error
+            if state.deadline is not None:
+                state.deadline.reschedule(asyncio.get_running_loop().time())
             return
         except MillgateError:
-            pass  # the store is away for the moment: look again
-        self.wait()
+            continue  # the store is away for the moment

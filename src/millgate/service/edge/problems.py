@@ -6,6 +6,7 @@ their status. Any other exception becomes a 500 that reveals nothing of the insi
 
 import math
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, cast, get_args
 
 import orjson
@@ -21,11 +22,6 @@ from millgate.types.lengths import NOT_BLANK, ONE_LINE
 
 MEDIA = "application/problem+json"
 _MISMATCHES = {NOT_BLANK: "it is blank", ONE_LINE: "it holds a control character"}
-_TITLES = {
-    400: "Bad request", 401: "Key required", 402: "Paused", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
-    413: "Too large", 415: "Unknown media type", 422: "Unusable input", 429: "Too busy", 500: "Internal error",
-    502: "Upstream failed", 503: "Not available", 504: "Took too long", 507: "Quota used up",
-}  # fmt: skip
 
 
 def problem(
@@ -41,7 +37,7 @@ def problem(
     """A problem as a response."""
     body: dict[str, Any] = {
         "type": f"urn:millgate:{kind}" if kind else "about:blank",
-        "title": _TITLES.get(status, "Error"),
+        "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": _printable(detail),
         "hint": _printable(hint),
