@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.text.coverage import HashSet, WindowIndex, near_copies
+from millgate.text.coverage import WindowIndex, near_copies
 from millgate.text.hashes import Tokens
 from millgate.text.sketch import Sketch
 from millgate.text.words import tokens
@@ -76,15 +76,6 @@ def test_a_window_of_five_megabytes_and_one_of_ten_thousand_blocks():
     ]
     noise = random.Random(1).randbytes(1_000_000).decode("latin-1")
     assert WindowIndex.of([noise]).coverage([noise[1000:3000]])[0] > 0.98
-
-
-@given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 60)), st.booleans())
-def test_a_hash_set_contains_what_was_put_in(keys, probes, crowded):
-    scale = np.uint64(1 if crowded else 1 << 57)
-    held = HashSet.of(np.array(keys, dtype=np.uint64) * scale)
-    found = held.contains(np.array(probes, dtype=np.uint64) * scale)
-    assert found.tolist() == [p in keys for p in probes]
-    assert held.distinct.tolist() == sorted({int(k) * int(scale) for k in keys})
 
 
 def test_texts_without_words_around_another_take_nothing_of_it():

@@ -1,7 +1,6 @@
 """Fingerprints: frozen values, the published rule, and payloads of every kind."""
 
 import json
-import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from tests.hostile import count_calls
 
 from millgate.errors import InputError
 from millgate.published.self_reference import compute_overlaps
-from millgate.text import hashes, sketch
 from millgate.text.fingerprint import (
     FORMAT_VERSION,
     MAX_SPANS,
@@ -196,25 +194,6 @@ def test_a_window_of_many_spans_has_a_payload_that_can_be_sent(texts):
     assert 1_500 <= len(made.spans) <= MAX_SPANS
     assert sum(span.token_count for span in made.spans) == made.whole.token_count
     assert WindowFingerprint.from_json(made.to_json()) == made
-
-
-@pytest.mark.parametrize("at_once", [1, 2, 7, 1000])
-def test_a_sketch_is_the_same_however_much_of_it_is_written_at_a_time(monkeypatch, at_once):
-    index = WindowIndex.of([words(0, 60), words(30, 90)])
-    whole = sketch.Sketch.of(index).to_json()
-    monkeypatch.setattr(sketch, "_AT_ONCE", at_once)
-    monkeypatch.setattr(hashes, "_RUN", at_once)
-    assert sketch.Sketch.of(index).to_json() == whole
-    assert sketch.Sketch.from_json(whole).overlap(Tokens.of([words(5, 50)])) == [1.0]
-
-
-def test_a_sketch_of_a_window_without_repeats_holds_little_on_the_way():
-    index = WindowIndex(np.random.default_rng(1).integers(0, 1 << 32, 1 << 20, dtype=np.uint32))
-    tracemalloc.start()
-    sketch.Sketch.of(index)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 20 * index.tokens.size
 
 
 def test_many_short_texts_cost_as_much_each_as_few():

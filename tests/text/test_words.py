@@ -8,8 +8,8 @@ from millgate.text.words import (
     MAX_CHARS,
     MAX_RUN,
     SPAN,
+    cut,
     fold,
-    fold_pieces,
     normal,
     plain,
     split_spans,
@@ -108,27 +108,14 @@ def test_spans_lose_nothing(text):
     assert [t for s in split_spans(text) for t in tokens(s)] == tokens(text) or not tokens(text)
 
 
-FOLDED = st.text(
-    alphabet=st.sampled_from("ab ΣσA.'\u0301\u0327가각ᄀ\u1161\u11a8かガ\uff76\uff9e漢ﷺ…\xa0İกำ😀<\u0338\n-_5"), max_size=60
-)  # fmt: skip
-
-
-@given(FOLDED, st.integers(1, 9))
-def test_pieces_of_a_folded_text_joined_are_the_whole(text, size):
-    pieces = list(fold_pieces(text, size))
-    assert "".join(pieces) == fold(text)
-    assert all(pieces)
-
-
-def test_a_word_without_end_is_folded_in_pieces():
-    pieces = list(fold_pieces("ა" * 2_000_000, 100_000))
+def test_a_word_without_end_is_cut_in_pieces():
+    pieces = list(cut("ა" * 2_000_000, 100_000))
     assert max(map(len, pieces)) < 700_000
     assert "".join(pieces) == "ა" * 2_000_000
 
 
-def test_pieces_end_where_a_folded_text_ends():
+def test_a_text_that_expands_stays_bounded():
     expanding = "\ufdfa" * 600_000
-    assert "".join(fold_pieces(expanding, 10_000)) == fold(expanding)
     assert len(fold(expanding)) < 2 * len(expanding)
 
 

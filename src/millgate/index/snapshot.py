@@ -38,8 +38,9 @@ from millgate.index.segment import (
     weigh_fields,
 )
 from millgate.protocols import Postings, TermPositions, TokenStreams
-from millgate.ranking.arrays import best, within
+from millgate.ranking.arrays import best
 from millgate.ranking.fields import BODY, DATE, SPEAKER, TITLE, unpack
+from millgate.text.hashes import within
 from millgate.text.languages import LANGUAGES
 from millgate.text.stopwords import ENGLISH
 from millgate.text.terms import number, numbers

@@ -66,13 +66,6 @@ def _candidates(scores: Floats, k: int) -> Ints:
     return np.append(rows * width + columns[which], np.flatnonzero(rest >= floor) + body.size)
 
 
-def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-    """Which of the found keys are among the sorted ones; for short arrays far faster than np.isin."""
-    if not len(keys):
-        return np.zeros(len(found), bool)
-    return np.asarray(keys[np.minimum(keys.searchsorted(found), len(keys) - 1)] == found)
-
-
 def distinct(keys: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """The keys, sorted, each once. A sort and a mask are faster than np.unique, which also loads numpy.ma."""
     keys = np.sort(keys)

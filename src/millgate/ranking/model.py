@@ -40,10 +40,11 @@ import numpy.typing as npt
 
 from millgate.errors import ConfigError
 from millgate.protocols import Snapshot
-from millgate.ranking.arrays import Floats, within
+from millgate.ranking.arrays import Floats
 from millgate.ranking.question import Match, Question, match_known
 from millgate.ranking.score import idf
 from millgate.text.bounded_json import describe_json_error
+from millgate.text.hashes import within
 from millgate.text.languages import likeness_to_code
 from millgate.types import SIDE_SOURCES, WEB, Candidate
 

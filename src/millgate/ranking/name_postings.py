@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from millgate.protocols import Postings, Snapshot
-from millgate.ranking.arrays import Floats, Ints, Keys, distinct, within
+from millgate.ranking.arrays import Floats, Ints, Keys, distinct
 from millgate.ranking.fields import BODY, TITLE, unpack
+from millgate.text.hashes import within
 from millgate.text.terms import numbers, terms
 
 NONE = np.zeros(0, np.uint64)

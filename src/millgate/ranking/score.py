@@ -56,7 +56,6 @@ from millgate.ranking.arrays import (
     number_keys,
     sum_at,
     top,
-    within,
 )
 from millgate.ranking.fields import DATE, SPEAKER, TITLE, pack, presence_weights, table
 from millgate.ranking.name_postings import (
@@ -65,6 +64,7 @@ from millgate.ranking.name_postings import (
     find_written_names,
     select_rare,
 )
+from millgate.text.hashes import within
 from millgate.text.names import names as names_in
 from millgate.text.names import spelled_words
 from millgate.text.terms import number

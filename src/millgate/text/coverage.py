@@ -3,7 +3,7 @@
 A token is covered when it lies inside a shingle that the window contains; shingles have 5 tokens, 3 in texts
 under 20 tokens, and all of them in texts under 3. Verbatim copies score 1.0 wherever they stand; a changed
 token costs itself and, at worst, the few tokens between two changes.
-Membership is exact: a sorted array of the window's shingle hashes, entered through a table of their top bits.
+Membership is exact: it is looked up in the sorted hashes of the window's shingles.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,18 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from millgate.text.hashes import U32, U64, Tokens, shingle_hashes
+from millgate.text.hashes import U32, U64, Tokens, shingle_hashes, within
 from millgate.text.words import Bools, Ints
 
 SHINGLE = 5
 SHORT_SHINGLE = 3  # for texts of fewer than SHORT_TEXT tokens
 SHORT_TEXT = 20
-_LAST = np.uint64(2**64 - 1)  # ends every search
-# Hashes with the same top bits that are searched in steps: chance makes 8, only malice makes more.
-_DEEP = 24
-
-_LARGE_SET = 1 << 18  # keys from which the table has half as many buckets
-
 _ANY = 1 << 62
 
 Shares = NDArray[np.float64]
@@ -42,63 +36,11 @@ def shingle_size(count: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HashSet:
-    """Sorted distinct 64-bit hashes with a table from their top bits to the first that has them."""
-
-    keys: U64
-    first: NDArray[np.int32]
-    shift: np.uint64
-    deep: bool
-
-    @classmethod
-    def of(cls, hashes: U64) -> "HashSet":
-        """A set of these hashes."""
-        ordered = np.sort(hashes)
-        fresh = np.ones(ordered.size, dtype=bool)
-        np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
-        return cls.of_sorted(ordered[fresh])
-
-    @classmethod
-    def of_sorted(cls, keys: U64) -> "HashSet":
-        """A set of hashes that are sorted and distinct."""
-        # four to eight buckets a key; in a large set half as many, since the memory costs more than the time saved
-        bits = max(4, ((4 if keys.size < _LARGE_SET else 2) * keys.size).bit_length())
-        shift = np.uint64(64 - bits)
-        tops = (keys >> shift).view(np.int64)
-        # an empty bucket leads to the end mark
-        first = np.full(1 << bits, keys.size, dtype=np.int32)
-        # the last written stays
-        first[tops[::-1]] = np.arange(keys.size - 1, -1, -1, dtype=np.int32)
-        deep = bool((tops[_DEEP:] == tops[:-_DEEP]).any())
-        return cls(np.append(keys, _LAST), first, shift, deep)
-
-    @property
-    def distinct(self) -> U64:
-        """The hashes without the end mark."""
-        return self.keys[:-1]
-
-    def contains(self, hashes: U64) -> Bools:
-        """Which of the hashes are in the set."""
-        if self.deep:
-            return np.asarray(self.keys.take(np.searchsorted(self.keys, hashes)) == hashes)
-        place = self.first.take((hashes >> self.shift).view(np.int64)).astype(np.int64)
-        key = self.keys.take(place)
-        found = key == hashes
-        rest = np.flatnonzero(key < hashes)  # keys rise: only these may stand further on
-        while rest.size:
-            place[rest] += 1
-            key, sought = self.keys.take(place[rest]), hashes[rest]
-            found[rest] = key == sought
-            rest = rest[key < sought]
-        return np.asarray(found)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class WindowIndex:
     """What the model already sees, ready to measure how much of any text is in it."""
 
     tokens: U32
-    _sets: dict[int, HashSet] = field(default_factory=dict)
+    _shingles: dict[int, U64] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "WindowIndex":
@@ -114,13 +56,13 @@ class WindowIndex:
         return by_shingles(tokens, self._hits)
 
     def _hits(self, tokens: Tokens, size: int) -> Bools:
-        return self.shingles(size).contains(tokens.shingles(size))
+        return within(self.shingles(size), tokens.shingles(size))
 
-    def shingles(self, size: int) -> HashSet:
-        """The window's shingles of that size, made when first asked for."""
-        if size not in self._sets:
-            self._sets[size] = HashSet.of(shingle_hashes(self.tokens, size))
-        return self._sets[size]
+    def shingles(self, size: int) -> U64:
+        """The window's shingles of that size, sorted, made when first asked for."""
+        if size not in self._shingles:
+            self._shingles[size] = np.unique(shingle_hashes(self.tokens, size))
+        return self._shingles[size]
 
 
 def by_shingles(

@@ -44,16 +44,11 @@ KIND = f"fingerprint/{FORMAT_VERSION}"  # under which packed token hashes are at
 # Spans of one window. Each is 128 numbers, and a payload of 500 000 values is the largest that is read over HTTP.
 MAX_SPANS = 3_000
 
-_AT_ONCE = 1 << 16  # shingles whose permutations are computed at a time
-
 _EMPTY = 0xFFFFFFFF  # MinHash of nothing
 _ORDER = np.arange(1, MINHASH_PERM + 1, dtype=np.uint64)
 _TIMES = mix(_ORDER * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
 _PLUS = mix(_ORDER * np.uint64(0xD1B54A32D192ED03))
 _MAGIC = b"HGF" + bytes([FORMAT_VERSION])
-_TOGETHER = (
-    1000  # texts that are packed together: all of a long document would take twice the memory
-)
 _HEX_256 = re.compile(r"[0-9a-f]{64}")
 _HEX_64 = re.compile(r"[0-9a-f]{16}")
 
@@ -89,7 +84,8 @@ def digest(form: str) -> str:
 def prints(digests: Sequence[str], tokens: Tokens) -> list[Fingerprint]:
     """Fingerprints from digests and token hashes."""
     parts = [tokens.values[a:b] for a, b in pairwise(tokens.bounds.tolist())]
-    mins = _minhash_rows(parts).tolist()
+    shingles = [shingle_hashes(part, shingle_size(part.size)) for part in parts]
+    mins = minhashes(shingles).tolist()
     return [
         Fingerprint(digests[i], simhash(part), tuple(mins[i]), part.size, _shingle_count(part.size))
         for i, part in enumerate(parts)
@@ -98,29 +94,6 @@ def prints(digests: Sequence[str], tokens: Tokens) -> list[Fingerprint]:
 
 def _shingle_count(tokens: int) -> int:
     return tokens - shingle_size(tokens) + 1 if tokens else 0
-
-
-def _minhash_rows(parts: Sequence[U32]) -> NDArray[np.uint32]:
-    """A row for each text, from so many texts, or pieces of one, at a time that little is held."""
-    rows = np.full((len(parts), MINHASH_PERM), _EMPTY, dtype=np.uint32)
-    batch: list[tuple[int, U64]] = []
-    held = 0  # shingles in the batch
-    for i, part in enumerate(parts):
-        size = shingle_size(part.size)
-        for at in range(0, max(0, part.size - size + 1), _AT_ONCE):
-            hashes = shingle_hashes(part[at : at + _AT_ONCE + size - 1], size)
-            batch.append((i, hashes))
-            held += hashes.size
-            if held >= _AT_ONCE:
-                _take_least(rows, batch)
-                batch, held = [], 0
-    _take_least(rows, batch)
-    return rows
-
-
-def _take_least(rows: NDArray[np.uint32], batch: Sequence[tuple[int, U64]]) -> None:
-    owners = np.array([owner for owner, _ in batch], np.int64)
-    np.minimum.at(rows, owners, minhashes([hashes for _, hashes in batch]))
 
 
 def simhash(tokens: U32) -> int:
@@ -155,11 +128,8 @@ def minhashes(shingles: Sequence[U64]) -> NDArray[np.uint32]:
 
 def pack(texts: Sequence[str]) -> Iterator[bytes]:
     """What coverage needs of each text, to be stored beside it: 4 bytes a token."""
-    for at in range(0, len(texts), _TOGETHER):
-        tokens = Tokens.of(texts[at : at + _TOGETHER])
-        data = tokens.values.astype("<u4", copy=False).view(np.uint8).data
-        for start, end in pairwise((4 * tokens.bounds).tolist()):
-            yield _MAGIC + data[start:end]
+    for part in Tokens.of(texts).split():
+        yield _MAGIC + part.astype("<u4", copy=False).tobytes()
 
 
 def unpack(data: bytes) -> U32:

@@ -8,12 +8,12 @@ stored. The constants are literals and the arithmetic is unsigned 64-bit: equal 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from millgate.text.words import Ints, cut, find_tokens, fold_pieces
+from millgate.text.words import Ints, cut, find_tokens, fold
 
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
@@ -22,14 +22,12 @@ U32 = NDArray[np.uint32]
 _LENGTH = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_NONE, _ONE = np.uint64(0), np.uint64(1)
 _PLACES = np.array(
     [0x6A09E667F3BCC909, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1, 0x510E527FADE682D1],
     dtype=np.uint64,
 )  # fmt: skip
 
 PIECE = 125_000  # characters read at a time
-_RUN = 1 << 17  # shingles hashed at a time: three arrays of the whole would be held
 _SLAB = 8192  # tokens hashed at a time: their numbers stay in the processor's cache
 _KEEP_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
@@ -49,8 +47,27 @@ class Tokens:
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> "Tokens":
-        """Read all texts at once."""
-        return _read(texts)
+        """Read texts together, in pieces: the arrays on the way take twenty times the memory of what is read."""
+        owners, pieces = list[int](), list[str]()
+        for owner, text in enumerate(texts):
+            for piece in cut(fold(text), PIECE):
+                owners.append(owner)
+                pieces.append(piece)
+        begins = [*accumulate(map(len, pieces), initial=0)]
+
+        def batch(at: int) -> tuple[bool, int]:
+            # ASCII apart from the others: its bytes are its characters, which is three times faster
+            return pieces[at].isascii(), begins[at] // PIECE
+
+        parts = [np.zeros(0, np.uint32)] * len(pieces)
+        for _, some in groupby(sorted(range(len(pieces)), key=batch), key=batch):
+            which = list(some)
+            read = _read_together([pieces[at] for at in which])
+            for at, part in zip(which, read, strict=True):
+                parts[at] = part
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        np.cumsum(np.bincount(owners, [part.size for part in parts], len(texts)), out=bounds[1:])
+        return cls(np.concatenate([np.zeros(0, np.uint32), *parts]), bounds)
 
     @classmethod
     def join(cls, parts: Sequence[U32]) -> "Tokens":
@@ -78,51 +95,23 @@ def mix(x: U64) -> U64:
     return x ^ (x >> np.uint64(31))
 
 
+def within(keys: NDArray[np.integer], found: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which of the found keys are among the sorted ones; for short arrays far faster than np.isin."""
+    if not len(keys):
+        return np.zeros(len(found), bool)
+    return np.asarray(keys[np.minimum(keys.searchsorted(found), len(keys) - 1)] == found)
+
+
 def shingle_hashes(tokens: U32, size: int) -> U64:
     """The hash of every run of `size` (1 to 5) neighboring tokens; none when there are fewer."""
     count = tokens.size - size + 1
     if count <= 0:
         return np.zeros(0, np.uint64)
-    hashes = np.empty(count, np.uint64)
-    for at in range(0, count, _RUN):
-        total = hashes[at : at + _RUN]
-        wide = tokens[at : at + total.size + size - 1].astype(np.uint64)
-        np.multiply(wide[: total.size], _PLACES[0], out=total)
-        for place in range(1, size):
-            total += wide[place : place + total.size] * _PLACES[place]
+    wide = tokens.astype(np.uint64)
+    hashes: U64 = wide[:count] * _PLACES[0]
+    for place in range(1, size):
+        hashes += wide[place : place + count] * _PLACES[place]
     return hashes
-
-
-def _read(texts: Sequence[str]) -> Tokens:
-    """In pieces, since the arrays on the way take twenty times the memory of what is read together."""
-    owners, pieces = list[int](), list[str]()
-    for owner, text in enumerate(texts):
-        for folded in fold_pieces(text, PIECE):
-            for piece in cut(folded, PIECE):  # one character may have become eighteen
-                owners.append(owner)
-                pieces.append(piece)
-    parts = [np.zeros(0, np.uint32)] * len(pieces)
-    # ASCII apart from the others: its bytes are its characters, which is three times faster
-    for batch in _batches(pieces, ascii=True) + _batches(pieces, ascii=False):
-        read = _read_together([pieces[at] for at in batch])
-        for at, part in zip(batch, read, strict=True):
-            parts[at] = part
-    bounds = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(np.bincount(owners, [part.size for part in parts], len(texts)), out=bounds[1:])
-    return Tokens(np.concatenate([np.zeros(0, np.uint32), *parts]), bounds)
-
-
-def _batches(pieces: Sequence[str], *, ascii: bool) -> list[list[int]]:
-    """Which of the pieces are read together."""
-    batches, size = list[list[int]](), PIECE
-    for at, piece in enumerate(pieces):
-        if piece.isascii() is ascii:
-            if size + len(piece) > PIECE:
-                batches.append([])
-                size = 0
-            batches[-1].append(at)
-            size += len(piece)
-    return batches
 
 
 def _read_together(folded: Sequence[str]) -> list[U32]:
@@ -143,20 +132,18 @@ def _read_together(folded: Sequence[str]) -> list[U32]:
     return [values[a:b] for a, b in pairwise(bounds)]
 
 
-def hash_slices(
-    raw: bytes, starts: Ints, lengths: Ints, *, seed: np.uint64 = _NONE, times: np.uint64 = _ONE
-) -> U64:
-    """A hash for each slice of the bytes; without knowing `seed` and `times`, no author can make two collide."""
+def hash_slices(raw: bytes, starts: Ints, lengths: Ints) -> U64:
+    """A hash for each slice of the bytes."""
     words = np.frombuffer(raw + bytes(16 - len(raw) % 8), dtype="<u8").astype(np.uint64, copy=False)
     hashes = np.empty(starts.size, dtype=np.uint64)
     for begin in range(0, starts.size, _SLAB):
         part = slice(begin, begin + _SLAB)
-        total = lengths[part].astype(np.uint64) * _LENGTH ^ seed
-        hashes[part] = mix(total ^ _load(words, starts[part], lengths[part]) * times)
+        total = lengths[part].astype(np.uint64) * _LENGTH
+        hashes[part] = mix(total ^ _load(words, starts[part], lengths[part]))
     at, more = 8, np.flatnonzero(lengths > 8)
     while more.size:
         left = lengths[more] - at
-        hashes[more] = mix(hashes[more] ^ _load(words, starts[more] + at, left) * times)
+        hashes[more] = mix(hashes[more] ^ _load(words, starts[more] + at, left))
         at, more = at + 8, more[left > 8]
     return hashes
 

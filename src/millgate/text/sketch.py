@@ -10,7 +10,7 @@ Texts of one or two tokens cannot be judged and count as new.
 import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,14 @@ from millgate.text.coverage import (
     SHINGLE,
     SHINGLE_SIZES,
     SHORT_SHINGLE,
-    HashSet,
     Shares,
     WindowIndex,
     by_shingles,
 )
-from millgate.text.hashes import U64, Tokens, shingle_hashes
+from millgate.text.hashes import U64, Tokens, shingle_hashes, within
 from millgate.text.words import Bools
 
 _MAX_BITS = 40
-
-
-_AT_ONCE = 1 << 17  # places that are encoded at a time
-
 Coded = NDArray[np.uint8 | np.uint16]
 
 
@@ -43,35 +38,22 @@ class SortedHashes:
 
     coded: Coded
     bits: int
-    _sets: list[HashSet] = field(
-        default_factory=list
-    )  # made when first asked, which sending never does
 
     @classmethod
     def of(cls, hashes: U64, *, width: int) -> "SortedHashes":
-        """Of hashes, which it cuts and sorts where they are.
+        """Of hashes, cut and sorted.
 
         A quarter to a half of the largest difference is the mean one: few overflow.
         """
-        hashes.sort()
-        bits = _count_distinct(hashes).bit_length() + 8 * width - (2 if width == 1 else 4)
-        hashes >>= np.uint64(64 - bits)
-        parts, before = [np.zeros(0, f"<u{width}")], np.uint64(0)
-        for at in range(0, hashes.size, _AT_ONCE):
-            places = hashes[at : at + _AT_ONCE]
-            steps = np.diff(places, prepend=before)
-            fresh = steps > 0
-            fresh[0] |= not at  # the first of all may be 0
-            parts.append(_encode(steps[fresh].view(np.int64), width))
-            before = places[-1]
-        return cls(np.concatenate(parts), bits)
+        places = np.unique(hashes)
+        bits = places.size.bit_length() + 8 * width - (2 if width == 1 else 4)
+        places >>= np.uint64(64 - bits)
+        steps = np.diff(np.unique(places), prepend=np.uint64(0)).view(np.int64)
+        return cls(_encode(steps, width), bits)
 
     def contains(self, hashes: U64) -> Bools:
         """Which of the hashes fall on a known place."""
-        spare = np.uint64(64 - self.bits)
-        if not self._sets:
-            self._sets.append(HashSet.of_sorted(_decode(self.coded) << spare))
-        return self._sets[0].contains(hashes >> spare << spare)
+        return within(_decode(self.coded), hashes >> np.uint64(64 - self.bits))
 
     def to_json(self) -> dict[str, Any]:
         """As bits, count, and the differences in base64."""
@@ -100,10 +82,6 @@ class SortedHashes:
         if values.size and (int(values[-1]) >> bits or (np.diff(values) == 0).any()):
             raise _sketch_error(f"data does not rise within {bits} bits")
         return cls(coded, bits)
-
-
-def _count_distinct(ordered: U64) -> int:
-    return min(1, ordered.size) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 def _full(coded: Coded) -> int:

@@ -78,9 +78,8 @@ _DRESS = (
     ("|", _TABLE, " "),
 )
 
-# Where a text can be cut, folded or not: before white space, ASCII marks that never join a token, and letters that are
-# tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final
-# sigma).
+# Where a text can be cut: before white space, ASCII marks that never join a token, and letters that are tokens by
+# themselves.
 _SEAM = lazy_compile(
     r"""[ \t\n\r!"#&()*/;<=>?@\[\\\]{|}~\u0e01-\u0e2e\u1000-\u1021\u1780-\u17a2"""
     r"""\u3041-\u3094\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"""
@@ -91,38 +90,17 @@ def fold(text: str) -> str:
     """NFKC and lower case, of at most MAX_CHARS characters: what tokens are read from."""
     if len(text) <= MAX_CHARS and text.isascii():  # as most are
         return text.lower()
-    return _compose(text[:MAX_CHARS], _most_folded(text)).lower()
-
-
-def _most_folded(text: str) -> int:
-    """How long a text may become. NFKC makes eighteen letters of one, and a hostile text has nothing but those."""
-    return min(MAX_CHARS, len(text) * 3 // 2 + _EXPANSION)
-
-
-def _compose(text: str, limit: int) -> str:
-    """The text in the form NFKC, at most `limit` characters of it."""
-    if text.isascii():
-        return text[:limit]
-    # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true.
-    return nfkc(text.replace("\xa0", " ").replace("…", "..."), limit)
-
-
-def fold_pieces(text: str, size: int) -> Iterator[str]:
-    """A text folded piece by piece, so that it need not be held twice: joined they are what `fold` gives.
-
-    Pieces have about `size` characters, more if no place to cut comes soon. A word of 500 000 letters is cut.
-    """
-    left = _most_folded(text)
-    for piece in cut(text[:MAX_CHARS], size):
-        if left <= 0:
-            return
-        form = _compose(piece, left)
-        left -= len(form)
-        yield form.lower()
+    # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true. NFKC makes
+    # eighteen letters of one, and a hostile text has nothing but those.
+    plain = text[:MAX_CHARS].replace("\xa0", " ").replace("…", "...")
+    return nfkc(plain, min(MAX_CHARS, len(text) * 3 // 2 + _EXPANSION)).lower()
 
 
 def cut(text: str, size: int) -> Iterator[str]:
-    """A text in pieces of about `size` characters that share no token; an empty one has none."""
+    """A text in pieces of about `size` characters that share no token; an empty one has none.
+
+    Pieces are larger if no place to cut comes soon. A word of 500 000 letters is cut.
+    """
     start = 0
     while len(text) - start > size:
         last = min(len(text), start + size + MAX_UNCUT)

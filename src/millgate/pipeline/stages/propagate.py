@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from millgate.protocols import Snapshot
-from millgate.ranking.arrays import Floats, Ints, best, top, within
+from millgate.ranking.arrays import Floats, Ints, best, top
 from millgate.ranking.name_postings import shares_name, strongest_names
 from millgate.ranking.score import (
     EdgeRules,
@@ -34,6 +34,7 @@ from millgate.ranking.score import (
     open_share,
     read_chunks,
 )
+from millgate.text.hashes import within
 from millgate.text.languages import likeness_to_code
 from millgate.text.turns import add_head
 from millgate.types import Candidate, Edge, Sifted

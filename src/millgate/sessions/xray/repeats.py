@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from millgate.text.coverage import SHINGLE, HashSet, covered_shares
-from millgate.text.hashes import U64, Tokens, shingle_hashes
+from millgate.text.coverage import SHINGLE, covered_shares
+from millgate.text.hashes import U64, Tokens, shingle_hashes, within
 from millgate.text.words import Bools
 
-NOTHING = HashSet.of(np.zeros(0, np.uint64))
+NOTHING = np.zeros(0, np.uint64)
 MAX_KNOWN = 2_000_000  # runs remembered of one window; 16 MB, more than most models' windows hold
 
 
@@ -50,12 +50,8 @@ class KnownText:
         group = np.cumsum(starts) - 1
         distinct = ordered[starts]
         first = owners[starts]
-        return distinct, self._known.contains(distinct)[group] | (owners > first[group])
+        return distinct, within(self._known, distinct)[group] | (owners > first[group])
 
     def _keep(self, distinct: U64) -> None:
-        keys = self._known.distinct
-        if keys.size + distinct.size > MAX_KNOWN:
-            self._known = HashSet.of_sorted(distinct)
-            return
-        fresh = distinct[~self._known.contains(distinct)]
-        self._known = HashSet.of_sorted(np.insert(keys, np.searchsorted(keys, fresh), fresh))
+        full = self._known.size + distinct.size > MAX_KNOWN
+        self._known = distinct if full else np.union1d(self._known, distinct)
