@@ -236,7 +236,7 @@ def test_a_grader_that_keeps_hanging_rests_and_is_asked_again(hanging):
     clock = FixedClock()
     with Millgate.open(":memory:", grader=hanging, grade={"deadline_s": 0.05}) as gate:
         gate.add(ROWS)
-        rest = gate._opened.components.engine.resources.grader_rest
+        rest = gate._opened.engine.resources.grader_rest
         rest._clock = clock
         for _ in range(3):
             assert "gave no answer" in " ".join(gate.context(QUESTION).degraded)
@@ -264,7 +264,7 @@ def test_a_search_that_keeps_hanging_rests(hanging):
 
 async def test_a_request_that_is_cancelled_says_nothing_of_the_grader(hanging):
     with Millgate.open(":memory:", grader=hanging) as gate:
-        rest = gate._opened.components.engine.resources.grader_rest
+        rest = gate._opened.engine.resources.grader_rest
         gate.add(ROWS)
         for _ in range(4):
             hanging.began.clear()

@@ -1,14 +1,12 @@
 """Lifecycle: opening a store, acting for a tenant, and closing; what every other method stands on."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import getattr_static, isfunction
 from pathlib import Path
 from typing import Any, Self
 
-from millgate.calls.forks import check_process
-from millgate.calls.loop import BackgroundLoop, async_version
-from millgate.errors import ConfigError, InputError, StoreError
+from millgate.calls.loop import async_version
+from millgate.errors import ConfigError, InputError
 from millgate.gateway.wiring import Components, UserComponents, build
 from millgate.protocols import (
     Clock,
@@ -27,27 +25,6 @@ from millgate.text.meant import CLOSE, did_you_mean
 from millgate.types.check import explain_all_keywords
 
 
-class OpenStore:
-    """What all gates over one open store share: its components, and the loop on which their blocking calls run."""
-
-    def __init__(self, components: Components) -> None:
-        self.components = components
-        self.loop = BackgroundLoop()
-        self._process = os.getpid()
-
-    def check_open(self, *, closed: bool) -> None:
-        """StoreError if it was opened by another process, or if it or the gate that asks is closed."""
-        check_process(self._process)
-        if closed or self.components.closed.is_set():
-            raise StoreError("this Millgate is closed", hint="open it again: Millgate.open(...)")
-
-    def close(self) -> None:
-        """Stop the loop and close the store; a forked child leaves both to its parent."""
-        if self._process == os.getpid():
-            self.loop.close()
-            self.components.close()
-
-
 class Lifecycle:
     """An open store, and for which tenant it is used."""
 
@@ -56,9 +33,9 @@ class Lifecycle:
         explain_all_keywords(cls)
 
     def __init__(
-        self, opened: OpenStore | None = None, tenant: str = "", *, owns: bool = True
+        self, opened: Components | None = None, tenant: str = "", *, owns: bool = True
     ) -> None:
-        if not isinstance(opened, OpenStore):
+        if not isinstance(opened, Components):
             store = "" if opened is None else repr(opened)
             raise ConfigError("Millgate(...) opens nothing", hint=f"write Millgate.open({store})")
         check_name("tenant", tenant)
@@ -125,7 +102,7 @@ class Lifecycle:
         # beside a store of the caller's own; else the store's own place
         folder = None if store is None or path in (None, ":memory:") else Path(str(path))
         components = build(settings, own, folder=folder, wait_for_index=wait_for_index)
-        return cls(OpenStore(components), settings.tenant)
+        return cls(components, settings.tenant)
 
     @property
     def settings(self) -> Settings:
@@ -148,8 +125,7 @@ class Lifecycle:
 
         For example: `gate.for_tenant("acme").context("how do refunds work?")`.
         """
-        self._check_open()
-        return type(self)(self._opened, tenant, owns=False)
+        return type(self)(self._components, tenant, owns=False)
 
     def close(self) -> None:
         """Close the store, for all tenants, if this gate opened it; what is called afterwards is an error."""
@@ -172,7 +148,7 @@ class Lifecycle:
         await self.aclose()
 
     def __repr__(self) -> str:
-        opened = self._opened.components
+        opened = self._opened
         store = hide_password(opened.settings.store)
         state = ", closed" if self._closed or opened.closed.is_set() else ""
         return f"<Millgate {store!r}, tenant {self.tenant!r}{state}>"
@@ -180,17 +156,8 @@ class Lifecycle:
     @property
     def _components(self) -> Components:
         """The components, while they are open: every public method comes through here."""
-        self._check_open()
-        return self._opened.components
-
-    def _check_open(self) -> None:
         self._opened.check_open(closed=self._closed)
-
-    @property
-    def _loop(self) -> BackgroundLoop:
-        """Where blocking calls run; checked before one is begun."""
-        self._check_open()
-        return self._opened.loop
+        return self._opened
 
 
 def _check_path(path: object) -> None:

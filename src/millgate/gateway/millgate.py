@@ -19,7 +19,7 @@ from millgate.knowledge.facts import AddedFact, FactHit, Facts, Feedback
 from millgate.knowledge.review import ReviewQueue
 from millgate.knowledge.trust import highest_praise
 from millgate.pipeline.recorder import survive
-from millgate.protocols import ClusterStore, Snapshot
+from millgate.protocols import ClusterStore, RequestScopedStore, Snapshot
 from millgate.text.meant import nearest
 from millgate.transcript.topic import read_with_topic
 from millgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
@@ -283,8 +283,8 @@ class Millgate(Compactions):
     def _build(
         self, request: Request, change: Callable[[Context], Context] | None = None
     ) -> Context:
-        calls = LoopCalls(self._loop)
-        return self._components.threads.call(self._answer, request, calls, change)
+        components = self._components
+        return components.threads.call(self._answer, request, LoopCalls(components.loop), change)
 
     async def _abuild(
         self, request: Request, change: Callable[[Context], Context] | None = None
@@ -310,10 +310,12 @@ class Millgate(Compactions):
                 hint=f"call it on gate.for_tenant({request.tenant!r})",
             )
         request = replace(request, tenant=self.tenant)
-        scopes = components.request_scopes
-        with scopes.one_request() if scopes else nullcontext():
+        store = components.store
+        with store.one_request() if isinstance(store, RequestScopedStore) else nullcontext():
             context = components.engine.build(request, calls)
-        self._check_open()  # a context that was built while this was closed may be incomplete
+        components.check_open(
+            closed=self._closed
+        )  # a context that was built while this was closed may be incomplete
         return self._keep(change(context) if change else context)
 
     def index(self, collection: str = "main", *, wait: bool = True) -> Snapshot:
@@ -383,7 +385,7 @@ class Millgate(Compactions):
 
     def _keep(self, context: Context) -> Context:
         """Queue the trace and write the log line; if that fails the answer stands and says so."""
-        components, trace, lost = self._opened.components, context.trace, []
+        components, trace, lost = self._opened, context.trace, []
         components.memory.injected.add(trace)
         if problem := self._queue_trace(trace.id, lambda: trace):
             lost.append(Step(Stage.TRACE, 0.0, degraded=problem))

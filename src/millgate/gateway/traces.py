@@ -105,7 +105,7 @@ class Traces(Lifecycle):
 
     def save_trace_later(self, id: str, make: Callable[[], Trace]) -> None:
         """The same for one that takes time to make: the thread that writes it does."""
-        self._check_open()
+        self._opened.check_open(closed=self._closed)
         if problem := self._queue_trace(id, make):
             raise StoreError(problem)
 
@@ -117,7 +117,7 @@ class Traces(Lifecycle):
             why = gate.why("last", "policy")
             print(why.stage, why.reason, why.changes)
         """
-        return self._loop.run(self.awhy(trace, chunk))
+        return self._components.loop.run(self.awhy(trace, chunk))
 
     async def awhy(self, trace: str | Trace | Context, chunk: str = "") -> "Why":
         """As `why`, for code in an event loop."""
@@ -164,7 +164,7 @@ class Traces(Lifecycle):
             gate.replay(context, budget=2000).entered
             gate.replay(context, {"gate.min_ratio": 0.2}).left
         """
-        return self._loop.run(self.areplay(trace, changes, **asked))
+        return self._components.loop.run(self.areplay(trace, changes, **asked))
 
     async def areplay(
         self,
@@ -187,7 +187,7 @@ class Traces(Lifecycle):
 
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         """Queue a trace to be written soon; what is wrong with the queue, or empty."""
-        components = self._opened.components
+        components = self._opened
         if not components.settings.trace.keep:
             return ""
         if components.read_only:

@@ -12,10 +12,12 @@ from typing import Any, cast
 from weakref import WeakSet
 
 from millgate.calls.bugs import EXPECTED, LOGGER, describe
+from millgate.calls.forks import check_process
+from millgate.calls.loop import BackgroundLoop
 from millgate.calls.parts import or_ours
 from millgate.calls.pool import COMPUTING, WAITING, RequestThreads
 from millgate.calls.worker import DeferredWrites
-from millgate.errors import InputError, LimitError
+from millgate.errors import InputError, LimitError, StoreError
 from millgate.explain.as_data import redact_session, redact_trace
 from millgate.explain.figures import with_savings
 from millgate.explain.log import NAME, PerformanceLog
@@ -35,7 +37,6 @@ from millgate.protocols import (
     Grader,
     MemoryProvider,
     ReadOnlyStore,
-    RequestScopedStore,
     Retriever,
     Store,
     TokenCounter,
@@ -89,9 +90,16 @@ class Components:
     """Where the store, or what is derived from it, lies on disk."""
     read_only: bool = False
     """Whether the store takes no writes."""
-    request_scopes: RequestScopedStore | None = None
-    """The store, if it wants to know which reads belong to one request."""
+    loop: BackgroundLoop = field(default_factory=BackgroundLoop)
+    """Where blocking calls of all gates over this store run."""
     closed: Event = field(default_factory=Event)
+    process: int = field(default_factory=os.getpid)
+
+    def check_open(self, *, closed: bool = False) -> None:
+        """StoreError if it was opened by another process, or if it or the gate that asks is closed."""
+        check_process(self.process)
+        if closed or self.closed.is_set():
+            raise StoreError("this Millgate is closed", hint="open it again: Millgate.open(...)")
 
     def save_traces(self, makers: Sequence[Callable[[], Trace]]) -> None:
         """Store traces by the settings, several in one step if the store can."""
@@ -118,10 +126,11 @@ class Components:
         return trace if request is trace.request else replace(trace, request=request)
 
     def close(self) -> None:
-        """Save and close what holds files; a second call does nothing."""
-        if self.closed.is_set():
+        """Save and close what holds files; a second call does nothing, and a forked child leaves all to its parent."""
+        if self.closed.is_set() or self.process != os.getpid():
             return
         self.closed.set()
+        self.loop.close()
         if self.own_embedder is not None:
             self.own_embedder.close()
         self.threads.close()
@@ -176,7 +185,11 @@ def build(
         TraceUpkeep(store, settings.trace, tenant=settings.tenant, clock=clock),
     )
     count = _remember_counts(own.counter or counter(settings.tokens))
-    threads = RequestThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
+    # whether a stage may wait for a network; a part of the caller's own may
+    own_parts = (own.store, own.embedder, own.counter, own.retriever)
+    waits = bool(settings.embed.url) or is_postgres(settings.store)
+    waits = waits or any(part is not None for part in own_parts)
+    threads = RequestThreads(WAITING if waits else COMPUTING)
     if not wait_for_index:  # as in a service
         threads.start()
     policy = _policies(settings)
@@ -198,14 +211,15 @@ def build(
         computing=threads.computing,
     )
     engine = Engine(resources, policy)
-    if own.store is None and folder and not _is_read_only(store):
+    # one that does not say takes writes
+    is_read_only = isinstance(store, ReadOnlyStore) and store.read_only
+    if own.store is None and folder and not is_read_only:
         upkeep.start()  # traces that are too old go even if no request comes
     pool.start(settings.tenant)
     components = Components(
         settings, store, indexes, wait_for_index, memory, engine, count, clock, writes, upkeep,
-        threads, own_embedder, log=_log(settings, folder, read_only=_is_read_only(store)), folder=folder,
-        read_only=_is_read_only(store),
-        request_scopes=store if isinstance(store, RequestScopedStore) else None,
+        threads, own_embedder, log=_log(settings, folder, read_only=is_read_only), folder=folder,
+        read_only=is_read_only,
     )  # fmt: skip
     _open.add(components)
     return components
@@ -222,8 +236,6 @@ def _close_open() -> None:
 
 _open: WeakSet[Components] = WeakSet()
 atexit.register(_close_open)
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(after_in_child=_open.clear)  # they are the parent's
 
 
 def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
@@ -242,7 +254,9 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
             )
     settings = with_changes(components.settings, {**changes, "review.enabled": False})
     for name in changes:  # after conversion: a number may come as text
-        value = _setting(settings, name)
+        value: object = settings
+        for part in name.split("."):
+            value = getattr(value, part, None)
         if isinstance(value, int | float) and value > MAX_WIDENING:
             raise LimitError(f"{name} is {value:,}; a replay takes at most {MAX_WIDENING:,}")
     memory = components.memory
@@ -251,14 +265,6 @@ def engine_with(components: Components, changes: Mapping[str, Any]) -> Engine:
     policy, resources = _policies(settings), components.engine.resources
     sizes = CollectionTokens(resources.store, resources.count, policy.compose.notice)
     return Engine(replace(resources, memory=memory, search=None, sizes=sizes), policy)
-
-
-def _stages_wait(settings: Settings, own: UserComponents) -> bool:
-    """Whether a stage may wait for a network; a part of the caller's own may."""
-    remote = bool(settings.embed.url) or is_postgres(settings.store)
-    return remote or any(
-        part is not None for part in (own.store, own.embedder, own.counter, own.retriever)
-    )
 
 
 def _pass_redact_on(settings: Settings) -> Settings:
@@ -306,19 +312,6 @@ def _remember_counts(count: TokenCounter) -> TokenCounter:
         return known
 
     return count_tokens
-
-
-def _setting(settings: Settings, name: str) -> object:
-    """The value of a setting by its dotted name."""
-    value: object = settings
-    for part in name.split("."):
-        value = getattr(value, part, None)
-    return value
-
-
-def _is_read_only(store: Store) -> bool:
-    """Whether a store takes no writes; one that does not say takes them."""
-    return isinstance(store, ReadOnlyStore) and store.read_only
 
 
 def _policies(settings: Settings) -> Policies:
