@@ -171,8 +171,9 @@ def asked(api, messages, **headers):
 
 
 async def prepared(request, dialect, gate, conversations):
-    blocks, told = await find_blocks(request, dialect, gate, "t", conversations)
-    return prepare(request, Known(dialect, blocks=[blocks]), Policies()).request, told
+    blocks, block = await find_blocks(request, dialect, gate, "t", conversations)
+    changed = prepare(request, Known(dialect, blocks=[blocks]), Policies()).request
+    return changed, block.headers()
 
 
 async def sent(api, messages, gate, conversations, **headers):

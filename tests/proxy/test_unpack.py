@@ -21,7 +21,6 @@ PACKED = {
     "deflate": zlib.compress(BODY),
     "zstd": zstandard.compress(BODY),
     "identity, zstd": zstandard.compress(BODY),
-    "gzip, zstd": zstandard.compress(gzip.compress(BODY)),
     "identity": BODY,
     "": BODY,
 }
@@ -36,8 +35,8 @@ def test_a_known_coding_is_undone(coding):
     assert all(value.lower() in (b"identity", b"", b"y") for _, value in rest)
 
 
-@pytest.mark.parametrize("coding", ["br", "zstd, br", "gzip, gzip, gzip, gzip"])
-def test_an_unknown_coding_stays_as_it_is(coding):
+@pytest.mark.parametrize("coding", ["br", "zstd, br", "gzip, gzip"])
+def test_an_unknown_coding_stays_as_it_is_and_so_do_several(coding):
     headers = [(b"content-encoding", coding.encode())]
     assert unpack(headers, b"xyz", limit=9) == (headers, b"xyz")
 

@@ -230,7 +230,7 @@ async def _find_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, sess
     collection = collection_of(session, exchange.caller.key)
     changed = {"collection": collection, "budget": policy.budget, "k": MOST_PIECES, "session": session}  # fmt: skip
     options = request.options.model_copy(update=changed)
-    blocks, headers = await find_blocks(
+    blocks, block = await find_blocks(
         replace(request, options=options),
         exchange.dialect,
         build,
@@ -246,10 +246,8 @@ async def _find_lost(exchange: Exchange, seen: Noticed, lost: LostMessages, sess
         call.not_put_back = "nobody has asked anything since the compaction"
     if blocks is not None:
         exchange.blocks["put back"] = blocks
-        tokens = headers["x-millgate-context-tokens"]
-        exchange.reply_headers["x-millgate-put-back-tokens"] = tokens
-        call.put_back = int(tokens)
-        call.not_put_back = headers.get("x-millgate-context-reason", "")
+        exchange.reply_headers["x-millgate-put-back-tokens"] = str(block.tokens)
+        call.put_back, call.not_put_back = block.tokens, block.reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ with the words of the question before it.
 
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import orjson
 
@@ -86,8 +86,8 @@ async def find_blocks(
     begin: int | None = 0,
     summaries: bool = False,
     shown: Blocks = {},  # noqa: B006  (never changed)
-) -> tuple[Blocks | None, dict[str, str]]:
-    """The block of each question of a request, and the headers that tell of the last one.
+) -> tuple[Blocks | None, Block]:
+    """The texts in front of the questions of a request, and the block of the last one.
 
     `begin` is the first message that may get a new block. With None, only a conversation that has a block gets more,
     and one that has none gets None. With `summaries`, what stands for a compacted window counts as a question too.
@@ -103,7 +103,7 @@ async def find_blocks(
     questions = list(asked)  # their positions
     kept = await conversations.get_all(keys)
     if begin is None and not kept:
-        return None, {}
+        return None, _EMPTY
     known = _read_blocks(kept, keys[-1] if questions[-1:] == [len(messages) - 1] else b"")
     for at, shown_there in shown.items():
         messages[at] = dialect.add_block(messages[at], shown_there)
@@ -132,10 +132,9 @@ async def find_blocks(
         if block.text:
             blocks[at] = block.text
             messages[at] = dialect.add_block(messages[at], block.text)
-    headers = block.headers()
     if conversations.failure:
-        headers["x-millgate-degraded"] = f"remembered: {conversations.failure}"
-    return blocks, headers
+        block = replace(block, degraded=f"remembered: {conversations.failure}")
+    return blocks, block
 
 
 def _read_blocks(kept: Mapping[bytes, bytes], last: bytes) -> dict[bytes, Block]:

@@ -270,30 +270,28 @@ def _check_content_type(headers: Headers) -> None:
 
 
 WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # which tell zlib the format
-MOST_CODINGS = 3  # one after the other; nobody uses more than one
 
 
 def unpack(headers: Headers, body: bytes, *, limit: int) -> tuple[Headers, bytes]:
-    """Headers and body without compression, as Codex sends it. One that we do not know stays.
+    """Headers and body without compression, as Codex sends it. One that we do not know stays, and so do several.
 
     The guard reads what it watches, so a body is plain from here on, also on its way to the upstream.
 
     LimitError if the plain body is larger than `limit`, whatever the packed one has.
     """
     codings = codings_of(headers)
-    if not codings or len(codings) > MOST_CODINGS or not {*WINDOW_BITS, b"zstd"} >= set(codings):
+    if len(codings) != 1 or codings[0] not in (*WINDOW_BITS, b"zstd"):
         return headers, body
-    for coding in reversed(codings):
-        try:
-            form = WINDOW_BITS.get(coding)
-            body = _inflate(body, limit + 1, form) if form else _zstd(body, limit + 1)
-        except (zlib.error, zstandard.ZstdError) as error:
-            raise InvalidRequest(f"the body is not {coding.decode()}: {error}") from error
-        if len(body) > limit:
-            raise LimitError(
-                f"the body is larger than {limit:,} bytes", hint="the limit is service.body_bytes"
-            )
-    return [pair for pair in headers if pair[0].lower() != b"content-encoding"], body
+    form = WINDOW_BITS.get(codings[0])
+    try:
+        plain = _inflate(body, limit + 1, form) if form else _zstd(body, limit + 1)
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise InvalidRequest(f"the body is not {codings[0].decode()}: {error}") from error
+    if len(plain) > limit:
+        raise LimitError(
+            f"the body is larger than {limit:,} bytes", hint="the limit is service.body_bytes"
+        )
+    return [pair for pair in headers if pair[0].lower() != b"content-encoding"], plain
 
 
 def _inflate(body: bytes, most: int, form: int) -> bytes:

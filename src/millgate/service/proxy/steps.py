@@ -164,7 +164,7 @@ async def inject_context(exchange: Exchange) -> None:
         known = proxy.conversations.of_session(exchange.owner, call.session)
         others_have_tools = any(e.kind == "tool" for one in known for e in one.original.elements)
         is_side_call = not fields.get("tools") and others_have_tools
-        exchange.blocks["context"], headers = await find_blocks(
+        exchange.blocks["context"], block = await find_blocks(
             exchange.request,
             exchange.dialect,
             build,
@@ -173,9 +173,9 @@ async def inject_context(exchange: Exchange) -> None:
             asker=caller.key or KEYLESS,
             begin=None if is_side_call else compacted.at if compacted else 0,
         )
-        call.context_trace = headers.get("x-millgate-trace", "")
-        call.context_tokens = int(headers.get("x-millgate-context-tokens", "0"))
-        exchange.reply_headers |= headers
+        call.context_trace, call.context_tokens = block.trace, block.tokens
+        if exchange.blocks["context"] is not None:
+            exchange.reply_headers |= block.headers()
 
 
 # Change the request
