@@ -51,35 +51,44 @@ class GatewayProcess:
     """
 
     def __init__(
-        self, process: asyncio.subprocess.Process, port: int, input: FileIO, log: "LogTail"
+        self, process: asyncio.subprocess.Process, port: int, input: FileIO, output: FileIO
     ) -> None:
         self.pid, self.port = process.pid, port
         self.exited = asyncio.ensure_future(process.wait())
-        self._input, self._log = input, log
+        self._input, self._output, self._tail = input, output, b""
+        self._loop = asyncio.get_running_loop()
+        os.set_blocking(output.fileno(), False)
+        self._loop.add_reader(output, self._read_output)
 
     @classmethod
     async def start(cls, command: Sequence[str], line: bytes) -> "GatewayProcess":
         """Start it, with the number of its listening socket behind its arguments and this line as its input."""
-        (reader, writer), log = _open_pipe(), LogTail()
+        (stdin, input), (output, stdout) = _open_pipe(), _open_pipe()
         try:
-            with reader, log.writer, socket.create_server(("127.0.0.1", 0)) as listener:
-                writer.write(line)
+            with stdin, stdout, socket.create_server(("127.0.0.1", 0)) as listener:
+                input.write(line)
                 process = await asyncio.create_subprocess_exec(
                     *command, str(listener.fileno()),
-                    stdin=reader, stdout=log.writer, stderr=asyncio.subprocess.STDOUT,
+                    stdin=stdin, stdout=stdout, stderr=asyncio.subprocess.STDOUT,
                     pass_fds=(listener.fileno(),), start_new_session=True,
                 )  # fmt: skip
-                port = listener.getsockname()[1]
+                return cls(process, listener.getsockname()[1], input, output)
         except BaseException:
-            writer.close()
-            log.close()
+            input.close()
+            output.close()
             raise
-        return cls(process, port, writer, log)
+
+    def _read_output(self) -> None:
+        """Keep the end of what it writes. It is read as it comes, so that the process never waits for us."""
+        data = self._output.read(PIPE)
+        if data == b"":  # the writer has closed; None would mean that nothing is there yet
+            self._loop.remove_reader(self._output)
+        self._tail = (self._tail + (data or b""))[-LOG_TAIL:]
 
     @property
     def log(self) -> str:
         """The end of what it wrote."""
-        return self._log.text
+        return self._tail.decode("utf-8", "replace").strip()
 
     async def end(self, wait_s: float = 0.0) -> None:
         """End its input, and kill it if it is still there `wait_s` later."""
@@ -93,36 +102,10 @@ class GatewayProcess:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(self.pid, signal.SIGKILL)
                 await asyncio.wait({self.exited}, timeout=KILL_S)
-            self._log.close()
-
-
-class LogTail:
-    """The end of what a process writes. It is read as it comes, by pieces, so that the process never waits for us."""
-
-    def __init__(self) -> None:
-        self._reader, self.writer = _open_pipe()
-        self._loop = asyncio.get_running_loop()
-        self._tail = b""
-        os.set_blocking(self._reader.fileno(), False)
-        self._loop.add_reader(self._reader, self._read)
-
-    def _read(self) -> None:
-        data = self._reader.read(PIPE)
-        if data == b"":  # the writer has closed; None would mean that nothing is there yet
-            self._loop.remove_reader(self._reader)
-        self._tail = (self._tail + (data or b""))[-LOG_TAIL:]
-
-    @property
-    def text(self) -> str:
-        """What is kept."""
-        return self._tail.decode("utf-8", "replace").strip()
-
-    def close(self) -> None:
-        """Read what the pipe holds, and no more."""
-        if not self._reader.closed:
-            self._read()
-            self._loop.remove_reader(self._reader)
-            self._reader.close()
+            if not self._output.closed:
+                self._read_output()  # what the pipe holds, and no more
+                self._loop.remove_reader(self._output)
+                self._output.close()
 
 
 def _open_pipe() -> tuple[FileIO, FileIO]:
@@ -205,16 +188,15 @@ class Gateway:
                 self.metrics = (await self._get("/metrics")).decode()
 
     async def _get(self, target: str) -> bytes:
-        response = await self.send("GET", target)
-        parts = []
+        response, body = await self.send("GET", target), b""
         try:
             while data := await response.read():
-                parts.append(data)
+                body += data
         finally:
             await response.close()
         if response.status != 200:
             raise UpstreamError(f"the gateway answered {target} with {response.status}")
-        return b"".join(parts)
+        return body
 
     async def close(self) -> str:
         """End it: in order if it has something to store and can, else by force. The end of what it wrote."""
