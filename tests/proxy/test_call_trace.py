@@ -18,8 +18,8 @@ from millgate.guard.report import Cut, GuardReport, State
 from millgate.service.dashboard.page import describe_outcome
 from millgate.service.observe.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
 from millgate.service.observe.model_call import ModelCall
+from millgate.service.proxy.http_client import NotReached
 from millgate.service.proxy.proxy import Proxy
-from millgate.service.proxy.transport import NotReached
 from millgate.spending.limits import CapStatus
 from millgate.stores.stored_trace import pack_trace, read_trace, trim
 from millgate.text.fence import fence

@@ -6,8 +6,7 @@ import zlib
 import pytest
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.http_client import Decoder
-from millgate.service.proxy.transport import codings_of
+from millgate.service.proxy.http_client import Decoder, codings_of
 
 PLAIN = " ".join(str(n * n) for n in range(20_000)).encode()
 RAW = zlib.compressobj(wbits=-15)

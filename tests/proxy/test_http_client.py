@@ -26,8 +26,7 @@ from tests.waiting import MOST_S, until
 
 from millgate.errors import ConfigError, UpstreamError
 from millgate.guard.policy import GuardPolicy
-from millgate.service.proxy.http_client import PART, HttpClient
-from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from millgate.service.proxy.http_client import PART, Address, HttpClient, Timeouts, UpstreamRequest
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 MB = 1 << 20

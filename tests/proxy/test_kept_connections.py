@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.waiting import MOST_S
 
-from millgate.service.proxy.http_client import HttpClient
-from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from millgate.service.proxy.http_client import Address, HttpClient, Timeouts, UpstreamRequest
 
 STOLEN = b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nSTOLEN"
 

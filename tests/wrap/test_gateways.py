@@ -13,8 +13,7 @@ from starlette.testclient import TestClient
 from tests.waiting import MOST_S
 
 from millgate.errors import ConfigError, UpstreamError
-from millgate.service.proxy.http_client import HttpClient
-from millgate.service.proxy.transport import SECRET_HEADER
+from millgate.service.proxy.http_client import SECRET_HEADER, HttpClient
 from millgate.wrap import gateways
 from millgate.wrap.gateway import SecretApp, open_gateway, settings_for
 from millgate.wrap.gateways import LOG_TAIL, SILENT_STEPS, Gateway, Gateways

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.transport import Address, UpstreamRequest
+from millgate.service.proxy.http_client import Address, UpstreamRequest
 from millgate.wrap.turn import Recording
 
 REQUEST = UpstreamRequest("POST", Address("http", "127.0.0.1", 1), "/")

@@ -15,7 +15,7 @@ from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.transport import Address, Timeouts, UpstreamRequest
+from millgate.service.proxy.http_client import Address, Timeouts, UpstreamRequest
 from millgate.service.wire import GONE
 from millgate.wrap.gateways import Gateways
 from millgate.wrap.spec import GatewaySpec, redirect

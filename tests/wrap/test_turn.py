@@ -9,8 +9,8 @@ from tests.waiting import MOST_S
 
 from millgate.errors import UpstreamError
 from millgate.service.edge.reply import BROKEN_OFF
+from millgate.service.proxy.http_client import Address
 from millgate.service.proxy.sse import KEEP_ALIVE
-from millgate.service.proxy.transport import Address
 from millgate.wrap.spec import GatewaySpec
 from millgate.wrap.turn import AgentReply, AgentRequest, AgentTurn
 

@@ -28,7 +28,7 @@ from millgate.errors import MillgateError
 from millgate.service.edge import problems
 from millgate.service.edge.protocol import MARGIN_S
 from millgate.service.proxy import app as proxy
-from millgate.service.proxy.transport import SECRET_HEADER
+from millgate.service.proxy.http_client import SECRET_HEADER
 from millgate.service.run_config import LOGGING, configure_uvicorn
 from millgate.service.state import add_admission, lifespan_of, open_gate, open_state
 from millgate.settings import Settings, load

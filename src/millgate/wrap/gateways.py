@@ -17,12 +17,12 @@ from io import FileIO
 import orjson
 
 from millgate.errors import ConfigError, UpstreamError
-from millgate.service.proxy.transport import (
+from millgate.service.proxy.http_client import (
     SECRET_HEADER,
     Address,
-    Response,
+    HttpClient,
+    HttpResponse,
     Timeouts,
-    Transport,
     UpstreamRequest,
 )
 from millgate.service.wire import Headers
@@ -116,7 +116,7 @@ def _open_pipe() -> tuple[FileIO, FileIO]:
 class Gateway:
     """One gateway process that serves."""
 
-    def __init__(self, process: GatewayProcess, spec: GatewaySpec, transport: Transport) -> None:
+    def __init__(self, process: GatewayProcess, spec: GatewaySpec, transport: HttpClient) -> None:
         self.metrics = ""
         """Its numbers, as it told them last."""
         self.failed = asyncio.Event()
@@ -130,7 +130,7 @@ class Gateway:
         process.exited.add_done_callback(lambda _: self.failed.set())
 
     @classmethod
-    async def start(cls, spec: GatewaySpec, transport: Transport) -> "Gateway":
+    async def start(cls, spec: GatewaySpec, transport: HttpClient) -> "Gateway":
         """Start one and wait until it serves; ConfigError says why it does not."""
         process = await GatewayProcess.start(COMMAND, orjson.dumps(asdict(spec)) + b"\n")
         gateway = cls(process, spec, transport)
@@ -154,7 +154,7 @@ class Gateway:
         body: bytes = b"",
         *,
         answer_s: float = NEVER_S,
-    ) -> Response:
+    ) -> HttpResponse:
         """Its response to a request, once the head has come."""
         known = [*(headers or []), (SECRET_HEADER, self._spec.secret.encode())]
         limits = Timeouts(self.silence_s, answer_s, NEVER_S)
@@ -208,7 +208,7 @@ class Gateway:
 class Gateways:
     """The gateway at work, and what is known of those before it."""
 
-    def __init__(self, spec: GatewaySpec, transport: Transport, summary: Summary) -> None:
+    def __init__(self, spec: GatewaySpec, transport: HttpClient, summary: Summary) -> None:
         self.spec, self._transport, self._summary = spec, transport, summary
         self.current: Gateway | None = None
         """The gateway at work; None while there is none."""

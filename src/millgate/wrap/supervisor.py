@@ -23,8 +23,7 @@ from urllib.request import getproxies, proxy_bypass
 from aiohttp import web
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.http_client import HttpClient
-from millgate.service.proxy.transport import NOT_REACHED, header, parse_address
+from millgate.service.proxy.http_client import NOT_REACHED, HttpClient, header, parse_address
 from millgate.service.wire import GONE, Headers
 from millgate.wrap.gateways import STOP_S, Gateways
 from millgate.wrap.peer import is_owner

@@ -20,17 +20,17 @@ from aiohttp import web
 from millgate.errors import MillgateError, StoreError, UpstreamError
 from millgate.guard.error_codes import openai_error
 from millgate.service.edge.reply import BROKEN_OFF, forwardable
-from millgate.service.proxy.sse import KEEP_ALIVE
-from millgate.service.proxy.transport import (
+from millgate.service.proxy.http_client import (
     KEY_HEADERS,
     Address,
-    Response,
+    HttpClient,
+    HttpResponse,
     Timeouts,
-    Transport,
     UpstreamRequest,
     UpstreamReset,
     is_event_stream,
 )
+from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.service.wire import FIRST_ERROR, Headers, reset_at_close
 from millgate.wrap.gateways import NEVER_S, Gateway, Gateways
 from millgate.wrap.spec import UPSTREAM
@@ -157,7 +157,7 @@ class Recording:
     It belongs to no reader. When the one that asked for it goes away it comes in all the same, until it is severed.
     """
 
-    def __init__(self, transport: Transport, request: UpstreamRequest) -> None:
+    def __init__(self, transport: HttpClient, request: UpstreamRequest) -> None:
         self.status = 0
         self.headers: Headers = []
         self.body = bytearray()
@@ -166,7 +166,7 @@ class Recording:
         self._changed = asyncio.Event()
         self._task = asyncio.ensure_future(self._fill(transport, request))
 
-    async def _fill(self, transport: Transport, request: UpstreamRequest) -> None:
+    async def _fill(self, transport: HttpClient, request: UpstreamRequest) -> None:
         try:
             response = await transport.send(request)
             try:
@@ -226,7 +226,7 @@ class AgentTurn:
         *,
         path: str,
         gateways: Gateways,
-        transport: Transport,
+        transport: HttpClient,
     ) -> None:
         self.id, self.request, self.reply = id, request, reply
         self.route: Route = "guarded"
@@ -332,7 +332,7 @@ class AgentTurn:
             await response.close()
         return True
 
-    async def _next(self, response: Response) -> bytes:
+    async def _next(self, response: HttpResponse) -> bytes:
         """The next bytes of a response; while none come, the agent gets keep-alives."""
         while (data := await response.read(KEEP_ALIVE_S)) is None:
             await self.reply.keep_alive()

@@ -30,10 +30,10 @@ from millgate.guard.resume import Call
 from millgate.service.conversation_state import answer_key
 from millgate.service.edge.byte_budget import Share
 from millgate.service.proxy.exchange import Exchange, run_apart
+from millgate.service.proxy.http_client import HttpResponse, codings_of, header
 from millgate.service.proxy.relay import SHAPE_ERRORS, Relay, figures_of
 from millgate.service.proxy.send import REFUSED, ask, names_any, returned_headers
 from millgate.service.proxy.sse import Splitter, is_stream, parse, payload
-from millgate.service.proxy.transport import Response, codings_of, header
 from millgate.text.bounded_json import loads
 from millgate.text.tokens import estimate_tokens, tokens_by_size
 
@@ -56,7 +56,7 @@ PASSING = (408, 409, 425, 429)  # refusals that say: ask again later
 # The step
 
 
-async def relay(exchange: Exchange, response: Response) -> None:
+async def relay(exchange: Exchange, response: HttpResponse) -> None:
     """Give the answer to the client, through the guard if it is watched: all but the end of the reply."""
     answer, headers = None, exchange.reply_headers
     if exchange.is_watched and exchange.call.answered:
@@ -175,7 +175,7 @@ class GuardedAnswer:
         )
         exchange.call.report = self._machine.report
 
-    async def run(self, response: Response) -> Response:
+    async def run(self, response: HttpResponse) -> HttpResponse:
         """From the first response to all but the end of the reply: the last response, which the caller releases."""
         call, machine, usage = self._call, self._machine, self._usage
         try:
@@ -200,7 +200,7 @@ class GuardedAnswer:
             if machine.report.cuts:
                 call.answer = machine.text
 
-    async def _stream(self, response: Response, share: Share) -> Response:
+    async def _stream(self, response: HttpResponse, share: Share) -> HttpResponse:
         exchange, reply = self._exchange, self._exchange.reply
         reply.head(response.status, returned_headers(response), exchange.reply_headers)
         reply.takes_events = True
@@ -220,7 +220,7 @@ class GuardedAnswer:
         finally:
             self._call.error = relay.fault
 
-    async def _answer(self, response: Response, share: Share) -> None:
+    async def _answer(self, response: HttpResponse, share: Share) -> None:
         machine, reply, headers = self._machine, self._exchange.reply, self._exchange.reply_headers
         machine.hold_calls_whole()  # nothing is out before all of it is read
         body, is_whole = await self._read(response, share)
@@ -254,7 +254,7 @@ class GuardedAnswer:
         reply.head(response.status, returned_headers(response), headers)
         reply.put(body)
 
-    async def _read(self, response: Response, share: Share) -> tuple[bytes, bool]:
+    async def _read(self, response: HttpResponse, share: Share) -> tuple[bytes, bool]:
         """The body of an answer, and whether that is all of it: the rest is left if it is too large to be held."""
         body, limit = bytearray(), self._exchange.proxy.policy.max_answer_bytes
         while data := await response.read():
@@ -263,7 +263,7 @@ class GuardedAnswer:
                 return bytes(body), False
         return bytes(body), True
 
-    async def _pass_large(self, begun: bytes, response: Response) -> None:
+    async def _pass_large(self, begun: bytes, response: HttpResponse) -> None:
         """Pass on an answer that cannot be held, as it comes. Its usage is not read but estimated from its size."""
         reply, headers = self._exchange.reply, self._exchange.reply_headers
         self._call.unwatched = "the answer is too large to be held"
@@ -279,7 +279,7 @@ class GuardedAnswer:
 
     # Asking again
 
-    async def _call_again(self, call: Call) -> Response:
+    async def _call_again(self, call: Call) -> HttpResponse:
         """Call the model once more, to go on; by words alone if it refuses what is changed."""
         dialect, fields, machine = self._dialect, self._fields, self._machine
         if machine.last_attempt and (rescued := await self._ask_rescue()):
@@ -314,13 +314,13 @@ class GuardedAnswer:
             more = {name: {**(fields.get(name) or {}), **more}}
         return {**dialect.replace_conversation(call.messages), **more}
 
-    async def _ask(self, changed: Mapping[str, Any]) -> Response:
+    async def _ask(self, changed: Mapping[str, Any]) -> HttpResponse:
         exchange = self._exchange
         body = exchange.request.with_fields({**changed, **exchange.usage_fields}).body
         with self._call.waiting():
             return await ask(exchange, exchange.upstream, body, plain=True)
 
-    async def _ask_rescue(self) -> Response | None:
+    async def _ask_rescue(self) -> HttpResponse | None:
         """The last try at another upstream; None if there is none, or if it does not answer.
 
         It gets its own key and never the client's. It cannot take over an answer that builds on a stored one, nor one
@@ -347,7 +347,7 @@ class GuardedAnswer:
         return response
 
 
-async def _read_refusal(response: Response) -> bytes:
+async def _read_refusal(response: HttpResponse) -> bytes:
     """The body of a refusal, as far as it can be read; the response is closed."""
     body = b""
     with suppress(UpstreamError):  # the status alone says that it refused
@@ -449,7 +449,7 @@ def _parse(body: bytes) -> dict[str, Any] | None:
 # As it came
 
 
-async def copy(exchange: Exchange, response: Response, *, reads: bool) -> None:
+async def copy(exchange: Exchange, response: HttpResponse, *, reads: bool) -> None:
     """The answer to the client, byte for byte, all but the end of the reply. If it `reads`, what was spent is noted.
 
     A stream of chat completions reports its usage only if the request asks for it. If a cap needs it and the client did

@@ -21,10 +21,10 @@ from millgate.service.edge.own_headers import describe_unknown
 from millgate.service.edge.reply import BREAK, Reply
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import Caller, RequestState, find_state
+from millgate.service.proxy.http_client import header
 from millgate.service.proxy.inject import Blocks
 from millgate.service.proxy.prepare import Prepared
 from millgate.service.proxy.request import ProxyRequest
-from millgate.service.proxy.transport import header
 from millgate.service.proxy.upstreams import Upstreams
 from millgate.service.wire import Headers
 from millgate.sessions.compaction.account import Account

@@ -1,8 +1,8 @@
-"""HttpClient: the Transport on aiohttp, with what a proxy must promise beyond a plain client.
+"""HttpClient: HTTP on aiohttp, with what a proxy must promise beyond a plain client.
 
 No redirects, no cookies, no proxies of the environment, certificates checked. The head is bounded (size, number of
-headers), and bodies come with backpressure, decompressed ones too. A request is
-sent a second time only when it went over a kept connection that the server closed before it answered anything.
+headers), and bodies come with backpressure, decompressed ones too. A request is sent a second time only when it went
+over a kept connection that the server closed before it answered anything.
 
 What a server sends unasked must not become the answer to the next request. So a kept connection serves one owner only,
 and it is closed if bytes have come while it was idle. Requests whose body a server may leave unread have none (GET,
@@ -16,18 +16,13 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import partial
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from millgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
-from millgate.service.proxy.transport import (
-    NotReached,
-    Response,
-    UpstreamRequest,
-    UpstreamReset,
-    codings_of,
-)
 from millgate.service.wire import Headers
 
 try:
@@ -37,6 +32,100 @@ try:
     from yarl import URL
 except ImportError as error:
     raise MissingExtra("aiohttp", extra="service") from error
+
+
+# A request and its answer
+
+# of an answer that `wrap` gives for a service that it could not reach
+NOT_REACHED = b"x-millgate-not-reached"
+# of a request by the supervisor of `wrap`: the secret of its run
+SECRET_HEADER = b"x-millgate-wrap"
+# which carry a client's key
+KEY_HEADERS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
+
+
+class UpstreamReset(UpstreamError):
+    """The upstream reset its connection. Some agents ask again after that, and not after one that was closed."""
+
+
+class NotReached(UpstreamTimeout):
+    """No connection in time: the upstream has nothing of the request."""
+
+    may_have_been_read = False
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an upstream is: its parts are parsed once, and a request only ever adds to the path."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str = ""  # of the base address, without a last slash
+
+    @property
+    def place(self) -> str:
+        """Host and port as an address has them: of IPv6, the host stands in brackets."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long to wait for a connection, for the head of a response, and between two of its parts."""
+
+    connect_s: float = 10.0
+    answer_s: float = 600.0
+    idle_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRequest:
+    """One request on its way to an upstream."""
+
+    method: str
+    address: Address
+    target: str  # path and query behind the base address, as they go out
+    headers: Headers = field(default_factory=list, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    timeouts: Timeouts = Timeouts()
+    proxy: str = ""
+    owner: str = ""
+    """Who asks. A connection is used again for the same owner only: whatever comes on it was caused by no one else."""
+    decompress: bool = False
+    """Whether a body that came compressed is given plain, if its coding is known; else it is passed on as it came."""
+
+
+@lru_cache(maxsize=256)
+def parse_address(url: str) -> Address:
+    """The parts of a base address."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return Address(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+
+
+def is_event_stream(headers: Headers) -> bool:
+    """Whether a head says that server-sent events follow."""
+    kind = header(headers, b"content-type").partition(b";")[0]
+    return kind.strip().lower() == b"text/event-stream"
+
+
+def header(headers: Headers, name: bytes) -> bytes:
+    """The value of a header, b"" if there is none."""
+    for key, value in headers:
+        if key.lower() == name:
+            return value
+    return b""
+
+
+def codings_of(headers: Headers) -> list[bytes]:
+    """The content codings of a body, in the order in which they were applied."""
+    named = b",".join(value for name, value in headers if name.lower() == b"content-encoding")
+    codings = (coding.strip().lower() for coding in named.split(b","))
+    return [coding for coding in codings if coding not in (b"", b"identity")]
+
+
+# The client
 
 MAX_FIELD = 16_384  # bytes of one header, and of the status line; longer than any provider sends
 MAX_HEADERS = 128
@@ -63,7 +152,7 @@ class HttpClient:
         self._authorities = tuple(authorities)
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, request: UpstreamRequest) -> Response:
+    async def send(self, request: UpstreamRequest) -> "HttpResponse":
         """The response, once its head has come; UpstreamError says why there is none."""
         place = request.address.place
         try:
@@ -97,24 +186,23 @@ class HttpClient:
             encoded=True,
         )
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers]
-        body: bytes | AsyncIterator[bytes] = request.body
-        if (
-            len(request.body) > LARGE and request.method not in WITHOUT_BODY
-        ):  # given as a file, it would be copied
-            body = _parts(request.body)
-            headers.append(("content-length", str(len(request.body))))
-        has_body = request.method in WITH_BODY
+        body: bytes | AsyncIterator[bytes] | None = None
         owner: object = request.owner
-        if request.body and request.method not in WITH_BODY | WITHOUT_BODY:
-            # as DELETE: servers that do not expect the body would take it for the next request
-            headers.append(("connection", "close"))
-            has_body, owner = True, object()
+        if request.body and request.method not in WITHOUT_BODY:
+            body = request.body
+            if len(request.body) > LARGE:  # given as a file, it would be copied
+                body = _parts(request.body)
+                headers.append(("content-length", str(len(request.body))))
+            if request.method not in WITH_BODY:
+                # as DELETE: servers that do not expect the body would take it for the next request
+                headers.append(("connection", "close"))
+                owner = object()
         _owner.set(owner)
         return await self._open_session().request(
             request.method,
             url,
             headers=headers,
-            data=body if has_body else None,
+            data=body,
             allow_redirects=False,
             proxy=request.proxy or None,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect_s),
@@ -157,7 +245,7 @@ async def _parts(body: bytes) -> AsyncIterator[bytes]:
 
 
 class HttpResponse:
-    """A response of aiohttp.
+    """A response whose head has come. Closing one that is not complete severs its connection, which stops the model.
 
     Silence is timed here: the library's own timer may outlive its response and break the next one on the connection.
     """

@@ -36,6 +36,7 @@ from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.answer import copy, relay
 from millgate.service.proxy.compaction_steps import observe_compaction, put_back, remember
 from millgate.service.proxy.exchange import Exchange, ProxyState
+from millgate.service.proxy.http_client import UpstreamReset, header
 from millgate.service.proxy.request import UnreadBody, fields_of, parse_options, unpack
 from millgate.service.proxy.send import ask, send
 from millgate.service.proxy.sse import encode
@@ -51,7 +52,6 @@ from millgate.service.proxy.steps import (
     recall,
     settle,
 )
-from millgate.service.proxy.transport import UpstreamReset, header
 from millgate.service.wire import GONE, Headers
 from millgate.text.bounded_json import loads
 from millgate.types.check import check_length

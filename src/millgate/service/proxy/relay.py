@@ -26,6 +26,7 @@ from millgate.guard.machine import StreamMachine
 from millgate.guard.report import State
 from millgate.guard.resume import Call
 from millgate.service.edge.byte_budget import ByteBudget, Share
+from millgate.service.proxy.http_client import HttpResponse
 from millgate.service.proxy.sse import (
     KEEP_ALIVE,
     LARGE,
@@ -35,14 +36,13 @@ from millgate.service.proxy.sse import (
     parse,
     payload,
 )
-from millgate.service.proxy.transport import Response
 from millgate.service.proxy.upstreams import DRAIN_S
 from millgate.types.policy import ProxyPolicy
 
 # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
 WAITING = 600
 GENERATING = State.GENERATING  # looked up once: it is asked for at every event
-CallAgain = Callable[[Call], Awaitable[Response]]
+CallAgain = Callable[[Call], Awaitable[HttpResponse]]
 Write = Callable[[bytes], Awaitable[None]]
 STRANGE = "an event of a further call cannot be read"
 # What reading an event of another shape than its API has may raise.
@@ -110,7 +110,7 @@ class Relay:
         guard = machine.policy
         self._tick_s = min(guard.keep_alive_s, guard.max_hold_s)
 
-    async def run(self, response: Response) -> Response:
+    async def run(self, response: HttpResponse) -> HttpResponse:
         """From the first response to the end of the stream: the last response, which the caller closes.
 
         Errors are raised once all that was clean is sent.
@@ -150,7 +150,7 @@ class Relay:
         prompt = estimate_prompt(self._fields)
         self.usage.sever(self.dialect.estimate_usage(prompt, self.machine.severed_tokens))
 
-    async def _read_call(self, response: Response) -> None:
+    async def _read_call(self, response: HttpResponse) -> None:
         """One call, to its end or its stall."""
         splitter, machine = Splitter(), self.machine
         while not self._is_over():
@@ -175,7 +175,7 @@ class Relay:
         if self._passes_rest():
             await self._pass_rest(response, rest)
 
-    async def _pass_rest(self, response: Response, data: bytes | None) -> None:
+    async def _pass_rest(self, response: HttpResponse, data: bytes | None) -> None:
         """Pass on what follows the last event, until the upstream ends or falls silent.
 
         The answer is complete: an upstream that breaks off now is not an error.

@@ -24,7 +24,7 @@ from millgate.circles.reader import opening, without_digits
 from millgate.errors import InputError, LimitError, MissingExtra
 from millgate.guard.dialects.dialect import Dialect, InvalidRequest
 from millgate.guard.resume import Message
-from millgate.service.proxy.transport import SECRET_HEADER, codings_of, header
+from millgate.service.proxy.http_client import FORMATS, SECRET_HEADER, codings_of, header
 from millgate.service.wire import Headers
 from millgate.sessions.compaction.policy import Mode as CompactionMode
 from millgate.sessions.folding.policy import Mode as FoldMode
@@ -269,9 +269,6 @@ def _check_content_type(headers: Headers) -> None:
         raise UnreadBody(f"the body is compressed: {b', '.join(codings).decode('latin-1')}")
 
 
-WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}  # which tell zlib the format
-
-
 def unpack(headers: Headers, body: bytes, *, limit: int) -> tuple[Headers, bytes]:
     """Headers and body without compression, as Codex sends it. One that we do not know stays, and so do several.
 
@@ -280,9 +277,9 @@ def unpack(headers: Headers, body: bytes, *, limit: int) -> tuple[Headers, bytes
     LimitError if the plain body is larger than `limit`, whatever the packed one has.
     """
     codings = codings_of(headers)
-    if len(codings) != 1 or codings[0] not in (*WINDOW_BITS, b"zstd"):
+    if len(codings) != 1 or codings[0] not in (*FORMATS, b"zstd"):
         return headers, body
-    form = WINDOW_BITS.get(codings[0])
+    form = FORMATS.get(codings[0])
     try:
         plain = _inflate(body, limit + 1, form) if form else _zstd(body, limit + 1)
     except (zlib.error, zstandard.ZstdError) as error:

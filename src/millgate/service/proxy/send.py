@@ -17,10 +17,10 @@ from millgate.guard.dialects.dialect import InvalidRequest
 from millgate.keys import OURS
 from millgate.service.edge.reply import forwardable
 from millgate.service.proxy.exchange import Exchange
-from millgate.service.proxy.transport import (
+from millgate.service.proxy.http_client import (
     KEY_HEADERS,
     NOT_REACHED,
-    Response,
+    HttpResponse,
     Timeouts,
     UpstreamRequest,
     codings_of,
@@ -73,7 +73,7 @@ KEY_HEADER_OF_HOST = {
 }
 
 
-async def send(exchange: Exchange) -> Response:
+async def send(exchange: Exchange) -> HttpResponse:
     """Send the request to its upstream; the response, once its head has come."""
     request, call = exchange.request, exchange.call
     try:
@@ -101,7 +101,7 @@ async def send(exchange: Exchange) -> Response:
     return response
 
 
-async def _send_asking_usage(exchange: Exchange) -> Response:
+async def _send_asking_usage(exchange: Exchange) -> HttpResponse:
     """Send the request, with fields that ask for usage if a cap needs it.
 
     An upstream that refuses these fields is asked again without them, and the next time at once.
@@ -128,7 +128,7 @@ async def _send_asking_usage(exchange: Exchange) -> Response:
     return response
 
 
-async def _send(exchange: Exchange, body: bytes) -> Response:
+async def _send(exchange: Exchange, body: bytes) -> HttpResponse:
     plain = exchange.is_watched or exchange.hold is not None
     with exchange.call.waiting():
         return await ask(exchange, exchange.upstream, body, plain=plain)
@@ -146,7 +146,7 @@ async def ask(
     *,
     plain: bool = False,
     own_key_only: bool = False,
-) -> Response:
+) -> HttpResponse:
     """An upstream's response to the client's request with this body.
 
     `plain` asks for no compression, and undoes it; `own_key_only` keeps the client's key from this upstream.
@@ -235,7 +235,7 @@ def _headers(
 
 async def _find_version(
     upstreams: Upstreams, upstream: UpstreamPolicy, request: UpstreamRequest
-) -> Response:
+) -> HttpResponse:
     """The response; if the base address lacks /v1 and nothing is found there, that with /v1, and we say so."""
     address, transport = request.address, upstreams.transport
     if _some_version.search(address.path):
@@ -261,7 +261,7 @@ async def _find_version(
     return response
 
 
-def returned_headers(response: Response) -> Headers:
+def returned_headers(response: HttpResponse) -> Headers:
     """The headers of a response that the client may have; of a redirect, where to."""
     names = RETURNED | {b"location"} if response.status in REDIRECTS else RETURNED
     kept = [

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from millgate.errors import UpstreamError
-from millgate.service.proxy.transport import Response, header, is_event_stream
+from millgate.service.proxy.http_client import HttpResponse, header, is_event_stream
 from millgate.text.bounded_json import loads
 
 END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}+")  # further blank lines say nothing
@@ -24,7 +24,7 @@ LARGE = 1 << 20
 BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and spaces, which may stand before anything
 
 
-async def is_stream(response: Response, *, asked: bool) -> bool:
+async def is_stream(response: HttpResponse, *, asked: bool) -> bool:
     """Whether a response is a stream: by how it begins, since not every server says so in its head.
 
     JSON begins with a bracket, which no event does. What begins like neither is what the head says.

@@ -32,6 +32,7 @@ from millgate.service.observe.model_call import FoldGroup, ModelCall
 from millgate.service.proxy.answer import SEVERED
 from millgate.service.proxy.compaction_steps import restore_windows
 from millgate.service.proxy.exchange import Exchange, run_apart
+from millgate.service.proxy.http_client import codings_of
 from millgate.service.proxy.inject import MAX_QUERY, find_blocks
 from millgate.service.proxy.prepare import Known, Policies, find_unseen, prepare
 from millgate.service.proxy.request import (
@@ -42,7 +43,6 @@ from millgate.service.proxy.request import (
     session_of,
 )
 from millgate.service.proxy.sse import encode, encode_data
-from millgate.service.proxy.transport import codings_of
 from millgate.sessions.prompt_cache.judgment import CacheCounts
 from millgate.sessions.prompt_cache.segments import TTL_S, read_prompt
 from millgate.spending.limits import Cap

@@ -12,8 +12,7 @@ from contextlib import suppress
 from fnmatch import fnmatchcase
 
 from millgate.errors import ConfigError, InputError, NotFound, UpstreamError
-from millgate.service.proxy.http_client import HttpClient
-from millgate.service.proxy.transport import Response, Transport
+from millgate.service.proxy.http_client import HttpClient, HttpResponse
 from millgate.types.policy import ProxyPolicy, UpstreamPolicy
 
 # How long the end of a response is waited for after its last event, so that its connection can be used again. Chosen,
@@ -43,11 +42,11 @@ class ExpiringSet:
 class Upstreams:
     """The model services, and the connections to them."""
 
-    def __init__(self, policy: ProxyPolicy, transport: Transport | None = None) -> None:
+    def __init__(self, policy: ProxyPolicy, transport: HttpClient | None = None) -> None:
         self.policy = policy
         self.facts = ExpiringSet()
         """What upstreams refused or took lately, with which model."""
-        self.transport: Transport = transport or HttpClient()
+        self.transport: HttpClient = transport or HttpClient()
         self._draining: set[asyncio.Future[None]] = set()
 
     def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
@@ -74,7 +73,7 @@ class Upstreams:
         name = max(fits, key=lambda fit: fit[0])[1]  # of equals the first
         return name, known[name]
 
-    async def release(self, response: Response) -> None:
+    async def release(self, response: HttpResponse) -> None:
         """Done with a response whose last event has come: its end is awaited aside, to keep its connection."""
         if response.is_complete:
             await response.close()
@@ -89,7 +88,7 @@ class Upstreams:
         await self.transport.close()
 
 
-async def _drain(response: Response) -> None:
+async def _drain(response: HttpResponse) -> None:
     with suppress(TimeoutError, UpstreamError):
         async with asyncio.timeout(DRAIN_S):
             while await response.read():
