@@ -13,8 +13,7 @@ from millgate.cli import given_settings
 from millgate.cli import wrap as wrapping
 from millgate.gateway import Millgate
 from millgate.published.self_reference import ENVIRONMENT_PREFIX
-from millgate.settings import environment
-from millgate.settings.load import FILE
+from millgate.settings.load import CONFIG, FILE, PREFIX
 from millgate.wrap.summary import Summary
 
 
@@ -99,8 +98,8 @@ def test_an_upstream_is_a_provider_and_an_address(run, wrapped):
 
 
 def test_what_may_be_set_is_known_without_loading_the_settings():
-    assert (given_settings.FILE, given_settings.CONFIG) == (FILE, environment.CONFIG)
-    assert given_settings.PREFIXES == (environment.PREFIX, ENVIRONMENT_PREFIX)
+    assert (given_settings.FILE, given_settings.CONFIG) == (FILE, CONFIG)
+    assert given_settings.PREFIXES == (PREFIX, ENVIRONMENT_PREFIX)
 
 
 PROBE = """
