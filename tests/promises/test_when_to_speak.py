@@ -28,14 +28,15 @@ def test_at_most_three_of_a_hundred_turns_that_want_nothing_get_anything(gate):
     assert len(spoken) <= 0.03 * len(TURNS), spoken
 
 
-def test_ninety_five_of_a_hundred_headings_are_found_where_they_stand(gate):
+def test_a_heading_is_found_where_it_stands_and_comes_first(gate):
     pages = [page.read_text("utf-8") for page in sorted(DOCS.glob("*.md"))]
     headings = [found.strip("`* ") for page in pages for found in HEADING.findall(page)][::4]
     asked = [heading for heading in headings if len(re.findall(r"\w+", heading)) > 2]
-    found = [
-        heading for heading in asked if _says(gate.context(heading, budget=800).texts, heading)
-    ]
-    assert len(found) >= 0.95 * len(asked), set(asked) - set(found)
+    found = {heading: gate.context(heading, budget=800).texts for heading in asked}
+    shown = [heading for heading in asked if _says(found[heading], heading)]
+    first = [heading for heading in shown if _says(found[heading][:1], heading)]
+    assert len(shown) >= 0.98 * len(asked), set(asked) - set(shown)
+    assert len(first) >= 0.95 * len(asked), set(asked) - set(first)
 
 
 def _says(texts, heading):
