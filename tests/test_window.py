@@ -5,8 +5,7 @@ from pydantic import BaseModel
 
 from millgate import Millgate
 from millgate.errors import InputError
-from millgate.stores.temporary import TemporaryStore
-from millgate.text.fingerprint import KIND, WindowFingerprint
+from millgate.text.fingerprint import WindowFingerprint
 from millgate.types import Window
 
 FACTS = [
@@ -66,13 +65,6 @@ def test_a_window_that_holds_everything_makes_the_store_be_asked_again(gate):
     steps = {step.stage: step for step in context.trace.steps}
     assert "expand" in steps
     assert not steps["expand"].degraded
-
-
-def test_fingerprints_are_stored_at_ingest():
-    store = TemporaryStore()
-    with Millgate.open(store=store) as gate:
-        gate.add([{"id": "f0", "text": FACTS[0]}])
-        assert sorted(store.attachments("default", "main", KIND, ["f0"])) == ["f0"]
 
 
 class SdkMessage(BaseModel):

@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 
 import orjson
-from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
+from tests.fuzz.cases import encoded, fuzz, fuzz_slow, mutate, text, value
 
 from millgate.circles.finder import check
 from millgate.errors import InputError
@@ -20,7 +20,7 @@ from millgate.text.coverage import WindowIndex
 from millgate.text.crisis import tells_of_danger
 from millgate.text.entropy import information_score
 from millgate.text.fence import fence, quote, without_fences
-from millgate.text.fingerprint import WindowFingerprint, fingerprint, pack, unpack
+from millgate.text.fingerprint import WindowFingerprint, fingerprint
 from millgate.text.hashes import Tokens
 from millgate.text.languages import detect_all
 from millgate.text.names import entities, names
@@ -77,7 +77,6 @@ def test_any_text_is_in_its_own_window(rng):
     shares = WindowIndex.of(said).coverage(said)
     counts = Tokens.of(said).counts
     assert all(share == (1 if count else 0) for share, count in zip(shares, counts, strict=True))
-    assert [unpack(data).size for data in pack(said)] == counts.tolist()
     assert fingerprint(said[0]).token_count == counts[0]
 
 
@@ -88,12 +87,6 @@ def test_any_fingerprint_is_read_or_refused(rng):
         payload = mutate(rng, good, 0.01)
         known = WindowFingerprint.from_json(payload if isinstance(payload, dict) else good)
         compute_overlaps(known, ["one two three"])
-
-
-@fuzz
-def test_any_packed_fingerprint_is_read_or_refused(rng):
-    with suppress(InputError):
-        unpack(damage(rng, next(pack(["one two three"]))))
 
 
 @fuzz_slow

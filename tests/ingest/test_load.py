@@ -8,8 +8,6 @@ from millgate.errors import InputError
 from millgate.ingest import load
 from millgate.ingest.load import add_rows, add_stream
 from millgate.stores.temporary import TemporaryStore
-from millgate.testing import FailingStore
-from millgate.text.fingerprint import KIND, pack
 
 ONE = "The ferry leaves Lagos at nine and reaches Porto in the evening."
 OTHER = "Refunds are paid within five working days after the return arrives."
@@ -28,20 +26,6 @@ class Overtaken:
         done = self._store.put(*args, **options)
         add_rows(self._store, "t", [self._row])
         return done
-
-
-def test_a_chunk_never_keeps_the_fingerprint_of_another_text():
-    store = TemporaryStore()
-    add_rows(Overtaken(store, {"id": "page", "text": OTHER}), "t", [{"id": "page", "text": ONE}])
-    (chunk,) = store.scan("t", "main")
-    assert chunk.text == OTHER
-    assert store.attachments("t", "main", KIND, ["page"]) == {"page": next(pack([OTHER]))}
-
-
-def test_a_text_is_never_stored_without_its_fingerprint():
-    store = TemporaryStore()
-    add_rows(FailingStore(store, methods={"attach"}), "t", [{"id": "page", "text": ONE}])
-    assert list(store.attachments("t", "main", KIND, ["page"])) == ["page"]
 
 
 def test_a_stream_of_nothing_but_a_byte_order_mark_is_skipped():

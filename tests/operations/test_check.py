@@ -41,8 +41,6 @@ def test_a_sound_store_has_no_findings(kb):
             "UPDATE collections SET chunks = chunks + 1 WHERE collection = 'main'",
             "size of default/main",
         ),
-        ("DELETE FROM attachments WHERE id = 'p7'", "1 chunks of default/main lack"),
-        ("UPDATE attachments SET value = x'00' WHERE id IN ('p7', 'p8')", "2 chunks of"),
         ("INSERT INTO attachments VALUES ('default', 'main', 'gone', 'k', x'00')", "1 bytes"),
         ("INSERT INTO removed VALUES ('default', 'main', 'p7', 1)", "1 removals"),
         ("DELETE FROM index_marks", "was not made from this store"),

@@ -28,16 +28,14 @@ def test_what_is_wrong_is_found_and_mended(gate, tmp_path):
     damage(
         gate,
         "UPDATE millgate.collections SET chunks = 3 WHERE tenant = 'default'",
-        "DELETE FROM millgate.attachments WHERE tenant = 'default' AND id = 'd1'",
-        "INSERT INTO millgate.attachments SELECT tenant, collection, 'gone', kind, value"
-        " FROM millgate.attachments WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
+        "INSERT INTO millgate.attachments (tenant, collection, id, kind, value)"
+        " VALUES ('default', 'main', 'gone', 'embedding/x/2', decode('00', 'hex'))",
         "INSERT INTO millgate.removed SELECT tenant, collection, id, 1 FROM millgate.chunks"
         " WHERE tenant = 'default' AND id = 'd2' ON CONFLICT DO NOTHING",
     )
     found = [one.what for one in check_store(gate.store, tmp_path)]
     for words in (
         "size of default/main",
-        "lack the fingerprint",
         "chunk that is gone",
         "that is there",
     ):

@@ -16,11 +16,8 @@ from millgate.text.fingerprint import (
     FORMAT_VERSION,
     MAX_SPANS,
     WindowFingerprint,
-    WindowIndex,
     fingerprint,
     fingerprints,
-    pack,
-    unpack,
 )
 from millgate.text.hashes import Tokens
 from millgate.text.words import tokens
@@ -41,7 +38,6 @@ def test_fingerprints_never_change(row):
     assert f"{print_.simhash64:016x}" == row["simhash64"]
     assert list(print_.minhash128) == row["minhash128"]
     assert [print_.token_count, print_.shingle_count] == row["counts"]
-    assert next(pack([row["text"] * row["times"]]))[:64].hex() == row["packed"]
 
 
 def test_the_window_payload_never_changes():
@@ -104,19 +100,6 @@ def test_simhash_sees_through_one_changed_token():
         for edited in [[*text[:at], "changed", *text[at + 1 :]]]
     ]
     assert np.mean(np.array(apart) <= 3) >= 0.9
-
-
-def test_packed_tokens_measure_like_the_text():
-    index = WindowIndex.of([words(0, 500)])
-    texts = [words(100, 200), words(450, 550), "", "two words"]
-    stored = Tokens.join([unpack(data) for data in pack(texts)])
-    assert index.overlap(stored).tolist() == index.coverage(texts).tolist()
-
-
-@pytest.mark.parametrize("data", [b"", b"HGF", b"HGF\x02abcd", b"HGF\x01abc", b"nonsense"])
-def test_foreign_bytes_are_refused(data):
-    with pytest.raises(InputError, match="format 1"):
-        unpack(data)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["", ""], ["one two"], [words(0, 400)], ["a b"] * 30])

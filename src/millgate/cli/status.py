@@ -69,7 +69,7 @@ def size(count: int) -> str:
 def doctor(store: str | None, repair: bool) -> Output:
     """Say what is wrong with this installation and its store, and what to do.
 
-    All that is stored is looked at: counts, records, fingerprints, indexes. The exit code is 1 if there is a problem.
+    All that is stored is looked at: counts, records, indexes. The exit code is 1 if there is a problem.
     """
     settings = load(arguments={} if store is None else {"store": store})
     folder = folder_named(settings.store)

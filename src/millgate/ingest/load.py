@@ -25,10 +25,9 @@ from millgate.ingest.rows import (
 )
 from millgate.ingest.tables import json_lines, texts_of
 from millgate.protocols import DocumentStore
-from millgate.text.fingerprint import KIND, pack
 from millgate.text.tokens import estimate_all
 from millgate.text.turns import CONVERSATION
-from millgate.types import Attachment, Document
+from millgate.types import Document
 
 _MAX_CHUNKS = 20_000  # written at a time, or one document of more
 _MAX_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
@@ -242,15 +241,9 @@ class Loader:
             yield assemble(item, policy, digest=mark, tokens=tokens)
 
     def _write(self, documents: list[Document]) -> None:
-        """Store documents with the fingerprints of their chunks: all of them or, if one is bad, all but that."""
-        chunks = [chunk for document in documents for chunk in document.chunks]
-        packed = pack([chunk.text for chunk in chunks])
-        beside = (
-            Attachment(chunk.collection, chunk.id, KIND, value)
-            for chunk, value in zip(chunks, packed, strict=True)
-        )
+        """Store documents: all of them or, if one is bad, all but that."""
         try:
-            self.progress.chunks += self.store.put(self.tenant, documents, attachments=beside)
+            self.progress.chunks += self.store.put(self.tenant, documents)
         except InputError as error:
             if len(documents) == 1:
                 self.note_skip(Skip(documents[0].id, str(error)))

@@ -1,8 +1,7 @@
 """Check: whether a store is sound, and with `repair` what can be mended from the truth in it.
 
-Checked are the database itself; sizes, orphans and feed numbers; that facts, reviews and traces can be read; that every
-document's chunk has the fingerprint of its text; and that each saved index is whole and holds what the store holds.
-Everything that is repaired is derived.
+Checked are the database itself; sizes, orphans and feed numbers; that facts, reviews and traces can be read; and that
+each saved index is whole and holds what the store holds. Everything that is repaired is derived.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -19,11 +18,8 @@ from millgate.stores.codec import decode
 from millgate.stores.sql.store import SqlStore
 from millgate.stores.sqlite.store import SqliteStore
 from millgate.stores.stored_trace import read_trace
-from millgate.text.fingerprint import KIND, pack
 from millgate.text.table import count_of
-from millgate.types import Chunk, Fact, Review
-
-_BATCH = 1_000  # chunks whose fingerprints are compared at a time
+from millgate.types import Fact, Review
 
 # of each collection: its sizes as noted and as they are, and whether its feed has numbers beyond its end
 _SIZES = """
@@ -100,7 +96,6 @@ def check_store(store: SqlStore, folder: Path, *, repair: bool = False) -> list[
         found += _check_orphans(store, tenant, repair=repair)
         found += _check_records(store, tenant)
         for collection in store.collections(tenant):
-            found += _check_fingerprints(store, tenant, collection, repair=repair)
             found += _check_index(store, folder / "index", tenant, collection, repair=repair)
     return found
 
@@ -141,35 +136,6 @@ def _check_records(store: SqlStore, tenant: str) -> Iterator[Finding]:
                     wrong.append(id)
         if wrong:
             yield Finding(f"{len(wrong):,} {kind}s of {tenant} cannot be read: {enumerate_names(wrong)}{advice}")  # fmt: skip
-
-
-def _check_fingerprints(
-    store: Store, tenant: str, collection: str, *, repair: bool
-) -> Iterator[Finding]:
-    """Whether every chunk of a document has the fingerprint of its text."""
-    wrong: dict[str, bytes] = {}
-    batch: list[Chunk] = []
-    for chunk in store.scan(tenant, collection):
-        batch.append(chunk)
-        if len(batch) == _BATCH:
-            wrong |= _wrong_fingerprints(store, tenant, collection, batch)
-            batch = []
-    wrong |= _wrong_fingerprints(store, tenant, collection, batch)
-    if wrong:
-        if repair:
-            store.attach(tenant, collection, KIND, wrong)
-        yield Finding(f"{len(wrong):,} chunks of {tenant}/{collection} lack the fingerprint of their text", repair)  # fmt: skip
-
-
-def _wrong_fingerprints(
-    store: Store, tenant: str, collection: str, chunks: list[Chunk]
-) -> dict[str, bytes]:
-    """The right fingerprints of documents' chunks that have none or another one; turns are kept without."""
-    documents = [chunk for chunk in chunks if chunk.source == "document"]
-    held = store.attachments(tenant, collection, KIND, [chunk.id for chunk in documents])
-    right = pack([chunk.text for chunk in documents])
-    both = zip(documents, right, strict=True)
-    return {chunk.id: value for chunk, value in both if held.get(chunk.id) != value}
 
 
 def _check_index(

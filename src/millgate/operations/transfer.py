@@ -17,8 +17,7 @@ from millgate.operations.copy import WholeStore
 from millgate.protocols import Store
 from millgate.stores.codec import decode, encode
 from millgate.text.bounded_json import describe_json_error
-from millgate.text.fingerprint import KIND, pack
-from millgate.types import Attachment, Document, Edge, Fact, Review
+from millgate.types import Document, Edge, Fact, Review
 
 _BATCH = 500  # records written in one transaction
 
@@ -84,7 +83,4 @@ def _write(store: Store, batch: list[tuple[str, str, Any]]) -> None:
 
 
 def _put_documents(store: Store, tenant: str, documents: list[Document]) -> None:
-    chunks = [c for d in documents for c in d.chunks if c.source == "document"]
-    packed = zip(chunks, pack([chunk.text for chunk in chunks]), strict=True)
-    beside = [Attachment(c.collection, c.id, KIND, value) for c, value in packed]
-    store.put(tenant, [replace(d, chunks=tuple(d.chunks)) for d in documents], attachments=beside)
+    store.put(tenant, [replace(d, chunks=tuple(d.chunks)) for d in documents])

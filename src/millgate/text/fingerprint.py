@@ -2,14 +2,14 @@
 
 sha256 of the normal form; simhash64 over tokens (one changed token of 190 is still seen); minhash128 over
 shingles of 5 tokens (3 under 20). They are stored for years, so constants are literals and FORMAT_VERSION
-changes whenever any value would. Coverage (`WindowIndex`) sees more than these can and needs the token hashes
-alone, which `pack` stores. A window travels as
+changes whenever any value would. Coverage (`WindowIndex`) sees more than these can and needs the text. A window
+travels as
 {version, global_sha256, global_simhash64 (hex), global_minhash128 (128 ints),
  spans: [{span_id, sha256, simhash64, minhash128, token_count}], sketch?: {bits, count, data}}.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -33,13 +33,10 @@ __all__ = [
     "WindowIndex",
     "fingerprint",
     "fingerprints",
-    "pack",
-    "unpack",
 ]
 
 FORMAT_VERSION = 1  # of normal form, tokens, hashes, shingle size and permutations together
 MINHASH_PERM = 128
-KIND = f"fingerprint/{FORMAT_VERSION}"  # under which packed token hashes are attached to a chunk
 
 # Spans of one window. Each is 128 numbers, and a payload of 500 000 values is the largest that is read over HTTP.
 MAX_SPANS = 3_000
@@ -48,7 +45,6 @@ _EMPTY = 0xFFFFFFFF  # MinHash of nothing
 _ORDER = np.arange(1, MINHASH_PERM + 1, dtype=np.uint64)
 _TIMES = mix(_ORDER * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
 _PLUS = mix(_ORDER * np.uint64(0xD1B54A32D192ED03))
-_MAGIC = b"HGF" + bytes([FORMAT_VERSION])
 _HEX_256 = re.compile(r"[0-9a-f]{64}")
 _HEX_64 = re.compile(r"[0-9a-f]{16}")
 
@@ -124,22 +120,6 @@ def minhashes(shingles: Sequence[U64]) -> NDArray[np.uint32]:
         np.minimum.reduceat(buffer, starts, out=least[k])
     rows[filled] = (least >> np.uint64(32)).T
     return rows
-
-
-def pack(texts: Sequence[str]) -> Iterator[bytes]:
-    """What coverage needs of each text, to be stored beside it: 4 bytes a token."""
-    for part in Tokens.of(texts).split():
-        yield _MAGIC + part.astype("<u4", copy=False).tobytes()
-
-
-def unpack(data: bytes) -> U32:
-    """The token hashes that `pack` stored; other bytes, or of another version, are an InputError."""
-    if data[:4] != _MAGIC or len(data) % 4:
-        raise InputError(
-            f"stored fingerprint is not of format {FORMAT_VERSION}",
-            hint="compute it again from the chunk's text",
-        )
-    return np.frombuffer(data, dtype="<u4", offset=4).astype(np.uint32, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
