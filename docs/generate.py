@@ -56,7 +56,6 @@ EXAMPLES: dict[str, Any] = {
     },
     "POST /v1/facts": {"content": "The staging server is called Heron", "tags": ["ops"]},
     "PATCH /v1/facts/{id}": {"content": "The staging server is called Egret"},
-    "POST /v1/facts/decay": {"half_life_days": 90},
     "POST /v1/facts/{id}/feedback": {"helpful": True, "note": "it was the right one"},
     "POST /v1/graph/edges": {
         "edges": [{"source": "Heron", "predicate": "runs_on", "target": "Debian", "weight": 0.9}]

@@ -187,20 +187,6 @@ async def test_facts_are_changed_decayed_and_merged(client, gate):
     assert told["tags"] == ["ci"]
     assert (await client.patch("/v1/facts/nobody", json={"trust": 0.1})).status_code == 404
     assert (await client.patch(f"/v1/facts/{fact.id}", json={"trust": 2})).status_code == 422
-    other = gate.remember("The build runs on the Python 3.12!").fact
-    kept = {"id": fact.id, "content": "The build runs on Python 3.12."}
-    gone = {"id": other.id, "content": other.content}
-    merges = [{"kept": kept, "gone": [gone]}]
-    for asked in ("", "?apply=false"):
-        told = (await client.post(f"/v1/facts/merge{asked}")).json()
-        assert told == {"merges": merges, "applied": False}
-    told = (await client.post("/v1/facts/merge?apply=true")).json()
-    assert told == {"merges": merges, "applied": True}
-    assert (await client.get(f"/v1/facts/{fact.id}")).json()["wordings"] == [other.content]
-    moved = (await client.post("/v1/facts/decay", json={"half_life_days": 1e-9})).json()["changed"]
-    assert [step["id"] for step in moved] == [fact.id]
-    assert moved[0]["new"] < moved[0]["old"] == 0.8
-    assert (await client.post("/v1/facts/decay", json={"half_life_days": 0})).status_code == 422
 
 
 async def test_facts_below_the_trust_floor_are_hidden(client, gate):

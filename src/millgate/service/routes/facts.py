@@ -1,4 +1,4 @@
-"""/v1/facts: remember, recall, change, give feedback, forget; and the maintenance of all facts."""
+"""/v1/facts: remember, recall, change, give feedback, forget."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,6 @@ from pydantic import Field
 from millgate.errors import ScopeError
 from millgate.gateway import Millgate
 from millgate.knowledge.facts import AddedFact, FactHit, Feedback
-from millgate.knowledge.maintenance import Merge, decay, merge, propose_merges
 from millgate.service.observe.request_state import Caller
 from millgate.service.routes.api import (  # fmt: skip
     Body,
@@ -57,13 +56,6 @@ class FactChangesIn(Body):
     """How far it is trusted."""
 
 
-class DecayIn(Body):
-    """How fast trust falls with age."""
-
-    half_life_days: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    """Days since its last update in which the trust of a fact halves."""
-
-
 class FeedbackIn(Body):
     """Whether a fact helped."""
 
@@ -77,21 +69,6 @@ class FactsOut:
     """Facts: with a query the best first, else the most trusted."""
 
     facts: list[FactHit]
-
-
-@dataclass
-class DecayOut:
-    """The facts whose trust fell, from what to what."""
-
-    changed: list[Feedback]
-
-
-@dataclass
-class MergeOut:
-    """Facts that stay, and other wordings that go into each; whether that was done or is only proposed."""
-
-    merges: list[Merge]
-    applied: bool
 
 
 @dataclass
@@ -140,24 +117,6 @@ def change_fact(id: Id, body: FactChangesIn, gate: WriteGate, caller: Writer) ->
     """Change what a fact says, its category, tags or trust."""
     _check_trust(body.trust, gate, caller)
     return gate.facts.update(id, **body.model_dump())
-
-
-@router.post("/decay")
-def decay_facts(body: DecayIn, gate: WriteGate) -> DecayOut:
-    """Lower the trust of every fact by its age since it was last updated, for good."""
-    return DecayOut(decay(gate.facts, body.half_life_days))
-
-
-@router.post("/merge")
-def merge_facts(
-    gate: WriteGate,
-    *,
-    apply: Annotated[
-        bool, Query(description="Whether to merge; else it is only proposed.")
-    ] = False,
-) -> MergeOut:
-    """Propose which facts are wordings of one, or join them into the most trusted of them."""
-    return MergeOut((merge if apply else propose_merges)(gate.facts), apply)
 
 
 @router.delete("/{id}")

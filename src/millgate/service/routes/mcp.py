@@ -10,26 +10,25 @@ from importlib import import_module
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from millgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
+from millgate.errors import InputError, LimitError, MissingExtra, ScopeError
 from millgate.keys import missing_scope
 from millgate.service.edge.body import BufferedReceive
 from millgate.service.edge.origin import is_same_origin
-from millgate.service.edge.problems import refusal
-from millgate.service.observe.request_state import RequestState, state_of
+from millgate.service.observe.request_state import state_of
 from millgate.service.state import ServiceState
 from millgate.text.bounded_json import HUGE, why_too_large
 
 PATH = "/mcp"
+PARTS = ("mcp.server.streamable_http_manager", "millgate.integrations.mcp.server", "millgate.integrations.mcp.tools")  # fmt: skip
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
     """Mount the server at /mcp."""
     endpoint = McpEndpoint(service)
-    app.router.routes.append(Route(PATH, endpoint, methods=None, include_in_schema=False))
+    app.router.routes.append(Route(PATH, endpoint, methods=["POST"], include_in_schema=False))
     service.on_shutdown.append(endpoint.close)
 
 
@@ -45,20 +44,12 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        state: RequestState = scope["millgate"]
-        if problem := _problem(scope, state):
-            await refusal(problem, state.id)(scope, receive, send)
-            return
-        if scope["method"] != "POST":  # without sessions there is nothing to listen to or to delete
-            await Response(status_code=405, headers={"allow": "POST"})(scope, receive, send)
-            return
+        _check_caller(scope)
         async with self._starting:
             if self._running is None:
                 await self._start()
         body = (await receive()).get("body", b"")
-        if error := _refusal_of(body):
-            await refusal(error, state.id)(scope, receive, send)
-            return
+        _check_body(body)
         await self._sessions.handle_request(scope, BufferedReceive(body, receive), send)
 
     async def close(self) -> None:
@@ -69,16 +60,14 @@ class McpEndpoint:
 
     async def _start(self) -> None:
         try:
-            manager = await asyncio.to_thread(import_module, "mcp.server.streamable_http_manager")
-            server = await asyncio.to_thread(import_module, "millgate.integrations.mcp.server")
-            access = await asyncio.to_thread(import_module, "millgate.integrations.mcp.tools")
+            manager, server, tools = await asyncio.to_thread(lambda: [*map(import_module, PARTS)])
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name, extra="mcp") from error
 
         def access_of(call: Any) -> Any:  # noqa: ANN401  (its types are in an extra)
             caller = state_of(call.request).caller
             assert caller is not None
-            return access.Access(
+            return tools.Access(
                 self._service.gate_for(caller),
                 caller.scopes,
                 whole_documents=self._service.whole_documents,
@@ -103,21 +92,21 @@ class McpEndpoint:
             started.set()
 
 
-def _problem(scope: Scope, state: RequestState) -> AccessError | None:
-    """Why a request is not served: its origin, or a key that may not read."""
+def _check_caller(scope: Scope) -> None:
+    """Refuse a request of another origin, and a key that may not read."""
     if not is_same_origin(dict(scope["headers"])):
-        return ScopeError("a page of another origin may not use this server")
-    if state.caller is None or "read" not in state.caller.scopes:
-        return missing_scope("read", state.caller.scopes if state.caller else ())
-    return None
+        raise ScopeError("a page of another origin may not use this server")
+    caller = scope["millgate"].caller
+    scopes = caller.scopes if caller else ()
+    if "read" not in scopes:
+        raise missing_scope("read", scopes)
 
 
-def _refusal_of(body: bytes) -> InputError | None:
-    """Why a body is not even parsed. The protocol has no batches; of one, each message would be tried in every form."""
+def _check_body(body: bytes) -> None:
+    """Refuse what is not even parsed. The protocol has no batches; of one, each message would be tried in all forms."""
     if body.lstrip()[:1] == b"[":
-        return InputError("the body is a list", hint="send one message a request")
+        raise InputError("the body is a list", hint="send one message a request")
     if len(body) > HUGE:  # the protocol's parser holds it several times
-        return LimitError(f"the body is larger than {HUGE:,} bytes", hint="send less")
+        raise LimitError(f"the body is larger than {HUGE:,} bytes", hint="send less")
     if why := why_too_large(body):
-        return LimitError(f"the body is too large: {why}", hint="send less")
-    return None
+        raise LimitError(f"the body is too large: {why}", hint="send less")
