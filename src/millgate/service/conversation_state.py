@@ -17,6 +17,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
@@ -44,34 +45,26 @@ _REPLACE = "INSERT OR REPLACE INTO remembered VALUES (?, ?, ?)"
 _READ = "SELECT value FROM remembered WHERE key = ?"
 
 
+@dataclass(eq=False)
 class ConversationState:
     """Values by key; the first one written stays."""
 
-    def __init__(
-        self,
-        path: Path | None = None,
-        *,
-        shared: SharedState | None = None,
-        tenant: str = "",
-        memory_bytes: int = MEMORY_BYTES,
-        file_bytes: int = FILE_BYTES,
-        makes_folder: bool = False,
-    ) -> None:
-        self._path, self._makes_folder = path, makes_folder
-        self._shared = shared
-        self._tenant = tenant
-        self._memory_bytes = memory_bytes
-        self._file_bytes = file_bytes
-        # not a Cache: without a file this is the only copy, which `clear_caches` and a fork must leave
-        self._memory: OrderedDict[bytes, bytes] = OrderedDict()
-        self._connection: sqlite3.Connection | None = None
-        # values on their way to the file or the shared store
-        self._writing: dict[bytes, bytes] = {}
-        self._bytes = 0
-        self._lock = Lock()
-        self._writes = 0
-        self.failure = ""
-        """Why values cannot be kept, if so, until one is read or written again. A header tells it to callers."""
+    path: Path | None = None
+    shared: SharedState | None = None
+    tenant: str = ""
+    memory_bytes: int = MEMORY_BYTES
+    file_bytes: int = FILE_BYTES
+    makes_folder: bool = False
+    failure: str = ""
+    """Why values cannot be kept, if so, until one is read or written again. A header tells it to callers."""
+    # not a Cache: without a file this is the only copy, which `clear_caches` and a fork must leave
+    _memory: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
+    _connection: sqlite3.Connection | None = None
+    # values on their way to the file or the shared store
+    _writing: dict[bytes, bytes] = field(default_factory=dict)
+    _bytes: int = 0
+    _lock: Lock = field(default_factory=Lock)
+    _writes: int = 0
 
     async def get(self, key: bytes) -> bytes | None:
         """The value under a key, or None."""
@@ -101,7 +94,7 @@ class ConversationState:
     @property
     def is_kept(self) -> bool:
         """Whether values outlive this process."""
-        return self._path is not None or self._shared is not None
+        return self.path is not None or self.shared is not None
 
     async def put(self, key: bytes, value: bytes, *, replace: bool = False) -> bytes:
         """Remember a value, unless there is one that it does not `replace`; the one that stays."""
@@ -151,7 +144,7 @@ class ConversationState:
             return self._memory[key]
         self._memory[key] = value
         self._bytes += len(value)
-        while len(self._memory) > MEMORY or self._bytes > self._memory_bytes:
+        while len(self._memory) > MEMORY or self._bytes > self.memory_bytes:
             self._bytes -= len(self._memory.popitem(last=False)[1])
         return value
 
@@ -170,8 +163,8 @@ class ConversationState:
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
         with self._noting_failure():
-            if self._shared is not None:
-                found = self._shared.recall(self._tenant, keys)
+            if self.shared is not None:
+                found = self.shared.recall(self.tenant, keys)
             else:
                 with self._lock:
                     for key in keys:
@@ -181,8 +174,8 @@ class ConversationState:
 
     def _write(self, key: bytes, value: bytes, *, replace: bool = False) -> bytes:
         with self._noting_failure():
-            if self._shared is not None:
-                value = self._shared.remember(self._tenant, key, value, replace=replace)
+            if self.shared is not None:
+                value = self.shared.remember(self.tenant, key, value, replace=replace)
             else:
                 with self._lock, self._open() as connection:
                     sql = _REPLACE if replace else _INSERT
@@ -208,7 +201,7 @@ class ConversationState:
             connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("page_size", "page_count", "freelist_count")
         )
-        if size * (pages - free) > self._file_bytes:
+        if size * (pages - free) > self.file_bytes:
             connection.execute(
                 "DELETE FROM remembered WHERE written <= (SELECT written FROM remembered "
                 "ORDER BY written LIMIT 1 OFFSET (SELECT count(*) / 4 FROM remembered))"
@@ -216,11 +209,11 @@ class ConversationState:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            assert self._path is not None
-            if self._makes_folder:
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
-            connection = sqlite3.connect(self._path, timeout=5, check_same_thread=False)
+            assert self.path is not None
+            if self.makes_folder:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(self.path, timeout=5, check_same_thread=False)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(

@@ -13,6 +13,7 @@ request that is cut off keeps both, and is counted as under way, until its threa
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -61,35 +62,24 @@ class InFlight:
                 timeout.reschedule(last)
 
 
+@dataclass(eq=False)
 class Admission:
     """The middleware."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        policy: ServicePolicy,
-        auth: Auth,
-        limits: CallerLimits,
-        budget: ByteBudget,
-        in_flight: InFlight,
-        observers: Sequence[Observer] = (),
-        error_response: ErrorResponse = lambda error, _, request_id: refusal(error, request_id),
-    ) -> None:
-        self._app = app
-        self._policy = policy
-        self._auth = auth
-        self._limits = limits
-        self._budget = budget
-        self._in_flight = in_flight
-        self._observers = observers
-        self._error_response = error_response
-        self._large_work = asyncio.Lock()
+    app: ASGIApp
+    policy: ServicePolicy
+    auth: Auth
+    limits: CallerLimits
+    budget: ByteBudget
+    in_flight: InFlight
+    observers: Sequence[Observer] = ()
+    error_response: ErrorResponse = lambda error, _, request_id: refusal(error, request_id)
+    large_work: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. Anything else (lifespan) goes straight to the app."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         set_version(scope)
         state = start(scope)
@@ -98,17 +88,17 @@ class Admission:
             await self._serve_in_time(scope, receive, sender, state)
         finally:
             state.status = state.status or 500
-            for observe in self._observers:
+            for observe in self.observers:
                 with surviving("counting or logging a request"):
                     observe(state, scope)
 
     async def _serve_in_time(
         self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
     ) -> None:
-        state.deadline = timeout = asyncio.timeout(self._policy.deadline_s)
+        state.deadline = timeout = asyncio.timeout(self.policy.deadline_s)
         try:
             async with timeout:
-                self._in_flight.timeouts.add(timeout)
+                self.in_flight.timeouts.add(timeout)
                 await self._serve_admitted(scope, receive, send, state)
         except MillgateError as error:
             await self._refuse(error, scope, send, state)
@@ -117,38 +107,38 @@ class Admission:
                 raise
             await self._refuse(state.cut_off or self._cut_off(), scope, send, state)
         finally:
-            self._in_flight.timeouts.discard(timeout)
+            self.in_flight.timeouts.discard(timeout)
 
     async def _serve_admitted(
         self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
     ) -> None:
         if scope["path"] in OPEN_PATHS or is_open(scope["path"]):
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        if self._in_flight.draining:
+        if self.in_flight.draining:
             raise _closing()
-        state.caller = await self._auth.caller(scope)
-        await self._limits.take_shared(state.caller)
+        state.caller = await self.auth.caller(scope)
+        await self.limits.take_shared(state.caller)
         proxied = is_proxied(scope["path"])
-        held = (
-            ExitStack()
-        )  # until the threads of the request have ended, which may be after its answer
+        # until the threads of the request have ended, which may be after its answer
+        held = ExitStack()
         with follow_threads(state.caller.tenant) as work:
             try:
-                held.enter_context(self._limits.hold(state.caller, proxied=proxied))
-                share = held.enter_context(self._budget.share())
+                held.enter_context(self.limits.hold(state.caller, proxied=proxied))
+                share = held.enter_context(self.budget.share())
                 held.callback(send.turn.close)
                 if not proxied:
                     send.share = share
                 buffered, weight = await self._read_body(scope, receive, share)
+                factor = KEEPING if scope["path"] in KEEPING_PATHS else 1
                 # A call to a model mostly waits for it.
-                if not proxied and weight * _work_factor(scope["path"]) > ORDINARY:
+                if not proxied and weight * factor > ORDINARY:
                     await self._wait_for_turn(send.turn)
                 with ExitStack() as meanwhile:
                     if state.caller.key:
-                        watch = asyncio.create_task(end_when_revoked(self._auth, scope, state))
+                        watch = asyncio.create_task(end_when_revoked(self.auth, scope, state))
                         meanwhile.callback(watch.cancel)
-                    await self._app(scope, buffered, send)
+                    await self.app(scope, buffered, send)
                 if send.refusal is not None:
                     raise send.refusal
             except ClientGone:
@@ -160,7 +150,7 @@ class Admission:
         self, scope: Scope, receive: Receive, share: Share
     ) -> tuple[BufferedReceive, int]:
         """The body, held in a share of the budget with the values that it will be parsed into, and its weight."""
-        limit = self._policy.body_bytes
+        limit = self.policy.body_bytes
         body = await read_body(
             scope, receive, limit=limit, setting="service.body_bytes", share=share
         )
@@ -170,24 +160,24 @@ class Admission:
 
     async def _wait_for_turn(self, turn: ExitStack) -> None:
         """Wait until no other large body is worked on, for half the deadline at most: the work takes its time too."""
-        wait_s = self._policy.deadline_s / 2
+        wait_s = self.policy.deadline_s / 2
         try:
             async with asyncio.timeout(wait_s):
-                await self._large_work.acquire()
+                await self.large_work.acquire()
         except TimeoutError:
             raise BusyError(
                 f"large requests are worked on one at a time, and this one waited {wait_s:g} seconds",
                 retry_after=1.0,
                 hint="try again, or send less; service.deadline_s sets twice the wait",
             ) from None
-        turn.callback(self._large_work.release)
+        turn.callback(self.large_work.release)
 
     def _cut_off(self) -> MillgateError:
         """Why a request did not end in time: the service closes, or the deadline passed."""
-        if self._in_flight.draining:
+        if self.in_flight.draining:
             return _closing()
         return DeadlineError(
-            f"no answer within {self._policy.deadline_s:g} seconds",
+            f"no answer within {self.policy.deadline_s:g} seconds",
             hint="ask for less; the limit is service.deadline_s",
         )
 
@@ -203,7 +193,7 @@ class Admission:
             close()
             await asyncio.sleep(0)  # the server sees that it is closed, and does not report a bug
             return
-        await self._error_response(error, scope, state.id)(scope, _receive_disconnect, send)
+        await self.error_response(error, scope, state.id)(scope, _receive_disconnect, send)
 
 
 class _Sender:
@@ -257,10 +247,6 @@ class _Sender:
             await self.share.hold(size)
         except BusyError as error:
             self.refusal = error
-
-
-def _work_factor(path: str) -> int:
-    return KEEPING if path in KEEPING_PATHS else 1
 
 
 async def _receive_disconnect() -> Message:

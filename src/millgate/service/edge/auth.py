@@ -12,6 +12,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
@@ -48,26 +49,20 @@ _PROXY_HEADERS = frozenset(
 )
 
 
+@dataclass(eq=False)
 class Auth:
     """Identifies callers by their key, or by being on this machine."""
 
-    def __init__(
-        self,
-        keys: Keys,
-        tenant: str,
-        *,
-        keyless: str = "auto",
-        signed_in: SignedIn | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.signed_in = signed_in or SignedIn(ConversationState())
-        """The sessions of the dashboard."""
-        self._keys = keys
-        self._tenant = tenant
-        self._keyless = keyless
-        self._clock = clock
-        # what was read, when, and until when it is trusted; without it every request would read the store
-        self._cache = Cache[str, tuple[Any, float, float]](_CACHE_BYTES, lambda *_: _KEY_BYTES)
+    keys: Keys
+    tenant: str
+    keyless: str = "auto"
+    signed_in: SignedIn = field(default_factory=lambda: SignedIn(ConversationState()))
+    """The sessions of the dashboard."""
+    clock: Callable[[], float] = time.monotonic
+    # what was read, when, and until when it is trusted; without it every request would read the store
+    _cache: Cache[str, tuple[Any, float, float]] = field(
+        default_factory=lambda: Cache(_CACHE_BYTES, lambda *_: _KEY_BYTES)
+    )
 
     async def caller(self, scope: AsgiScope) -> Caller:
         """Who sent a request. AccessError if the key is missing or not valid."""
@@ -103,30 +98,30 @@ class Auth:
                 "a key is needed from anywhere but this machine",
                 hint=f"{_SEND_KEY}; make one with: millgate keys create",
             )
-        if self._keyless == "never" or (self._keyless == "auto" and await self._had_key()):
+        if self.keyless == "never" or (self.keyless == "auto" and await self._had_key()):
             raise AccessError("a key is needed", hint=_SEND_KEY)
-        return Caller(self._tenant, frozenset(SCOPES))
+        return Caller(self.tenant, frozenset(SCOPES))
 
     async def _valid_key(self, hashed: str) -> Key | None:
         """The key with this digest, unless it is revoked; "" is the digest of none."""
         if not hashed:
             return None
-        key: Key | None = await self._read_cached(hashed, lambda: self._keys.find_digest(hashed))
+        key: Key | None = await self._read_cached(hashed, lambda: self.keys.find_digest(hashed))
         return None if key is None or key.revoked is not None else key
 
     async def _had_key(self) -> bool:
-        return bool(await self._read_cached("", lambda: had_key(self._keys)))
+        return bool(await self._read_cached("", lambda: had_key(self.keys)))
 
     async def _read_cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
         value, when, until = self._cache.get(name) or (None, -math.inf, -math.inf)
-        if self._clock() < until:
+        if self.clock() < until:
             return value
         try:
             value = await asyncio.to_thread(read)
-            when = self._clock()
+            when = self.clock()
             until = when + CACHE_S
         except StoreError:
-            until = self._clock() + PAUSE_S
+            until = self.clock() + PAUSE_S
             if until > when + OUTAGE_S:
                 raise
         self._cache.put(name, (value, when, until))

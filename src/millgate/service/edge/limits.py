@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from millgate.errors import BusyError, StoreError
@@ -31,30 +32,24 @@ class Bucket(NamedTuple):
     when: float
 
 
+@dataclass(eq=False)
 class CallerLimits:
     """Rate and concurrency of every caller."""
 
-    def __init__(
-        self,
-        policy: ServicePolicy,
-        *,
-        shared: SharedState | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._policy = policy
-        self._clock = clock
-        self._buckets: OrderedDict[CallerId, Bucket] = OrderedDict()
-        self._shared = shared
-        self._in_flight: dict[tuple[str, str, bool], int] = {}
+    policy: ServicePolicy
+    shared: SharedState | None = None
+    clock: Callable[[], float] = time.monotonic
+    _buckets: OrderedDict[CallerId, Bucket] = field(default_factory=OrderedDict)
+    _under_way: dict[tuple[str, str, bool], int] = field(default_factory=dict)
 
     async def take_shared(self, caller: Caller) -> None:
         """Take a request out of the bucket that all gateways share. BusyError if it is empty."""
-        if self._shared is None or not caller.key:
+        if self.shared is None or not caller.key:
             return
-        policy = self._policy
+        policy = self.policy
         try:
             wait_s = await asyncio.to_thread(
-                self._shared.take_request,
+                self.shared.take_request,
                 caller.tenant,
                 caller.key,
                 per_second=policy.rate / 60,
@@ -73,7 +68,7 @@ class CallerLimits:
         """
         id = (caller.tenant, caller.key)
         count = (*id, proxied)
-        in_flight, limit = self._in_flight.get(count, 0), self._policy.concurrency
+        in_flight, limit = self._under_way.get(count, 0), self.policy.concurrency
         if in_flight >= limit:
             raise BusyError(
                 f"{in_flight} requests are under way; service.concurrency allows {limit}",
@@ -82,16 +77,16 @@ class CallerLimits:
             )
         if caller.key:
             self._take(id)
-        self._in_flight[count] = in_flight + 1
+        self._under_way[count] = in_flight + 1
         try:
             yield
         finally:
-            self._in_flight[count] -= 1
-            if not self._in_flight[count]:
-                del self._in_flight[count]
+            self._under_way[count] -= 1
+            if not self._under_way[count]:
+                del self._under_way[count]
 
     def _take(self, id: CallerId) -> None:
-        policy, now = self._policy, self._clock()
+        policy, now = self.policy, self.clock()
         per_second = policy.rate / 60
         left, when = self._buckets.pop(id, Bucket(policy.burst, now))
         left = min(policy.burst, left + max(0.0, now - when) * per_second)
