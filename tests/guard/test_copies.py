@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from millgate.errors import LoopError
 from millgate.guard import Guard, GuardPolicy, StreamMachine
-from millgate.guard.unit_kinds import SHORT, kind_of
+from millgate.guard.detectors import SHORT, kind_of
 from millgate.testing import ScriptedModel
 
 ASK = ({"role": "user", "content": "Tell me about the keeper."},)

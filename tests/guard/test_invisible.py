@@ -5,7 +5,7 @@ import random
 import pytest
 
 from millgate.guard import RepeatDetector
-from millgate.guard.invisible import VisibleText
+from millgate.guard.detectors import VisibleText
 
 UNIT = "The keeper lifted the first board and looked at the water below him for a while. "
 INTRO = "The river rose in spring.\n"

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millgate.guard.unit_kinds import RepeatPolicy, kind_of
+from millgate.guard.detectors import RepeatPolicy, kind_of
 
 
 @pytest.mark.parametrize(
     ("unit", "kind"),
     [
         ("A" * 76 + "\n", "blank"),
-        ("-" * 40 + "\n", "ruled"),
+        ("-" * 40 + "\n", "blank"),
         ("^" * 40 + "\n", "rule"),
         ("| --- ", "padding"),
         (" ", "padding"),

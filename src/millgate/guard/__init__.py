@@ -16,42 +16,28 @@ if TYPE_CHECKING:
         HoldingDetector,
         PrimedDetector,
         RepeatDetector,
+        RepeatPolicy,
         Stall,
     )
     from millgate.guard.entropy import EntropyDetector
-    from millgate.guard.machine import StreamMachine
+    from millgate.guard.machine import PUBLISHED_DIVERGENCE, StreamMachine
     from millgate.guard.policy import GuardPolicy
     from millgate.guard.report import TRANSITIONS, Cut, GuardReport, State
     from millgate.guard.resume import Call
     from millgate.guard.stream import Guard, GuardedStream
-    from millgate.guard.unit_kinds import RepeatPolicy
-    from millgate.published.stream_failsafe import DIVERGENCE_TOKEN as PUBLISHED_DIVERGENCE
 
-_HOME = {
-    "CONTENT": "channels",
-    "EVENT": "channels",
-    "REASONING": "channels",
-    "TOOL": "channels",
-    "TRANSITIONS": "report",
-    "Call": "resume",
-    "CountPolicy": "counting",
-    "CountingDetector": "counting",
-    "Cut": "report",
-    "Detector": "detectors",
-    "EntropyDetector": "entropy",
-    "Guard": "stream",
-    "GuardPolicy": "policy",
-    "GuardReport": "report",
-    "GuardedStream": "stream",
-    "HoldingDetector": "detectors",
-    "Piece": "channels",
-    "PrimedDetector": "detectors",
-    "RepeatDetector": "detectors",
-    "RepeatPolicy": "unit_kinds",
-    "StreamMachine": "machine",
-    "Stall": "detectors",
-    "State": "report",
-}
+# Where a name is, the lightest first.
+_HOMES = (
+    "policy",
+    "report",
+    "detectors",
+    "counting",
+    "entropy",
+    "resume",
+    "channels",
+    "machine",
+    "stream",
+)
 
 __all__ = [
     "CONTENT",
@@ -82,8 +68,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name == "PUBLISHED_DIVERGENCE":
-        return import_module("millgate.published.stream_failsafe").DIVERGENCE_TOKEN
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    for home in _HOMES if name in __all__ else ():
+        found = vars(import_module(f"{__name__}.{home}"))
+        if name in found:
+            return found[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

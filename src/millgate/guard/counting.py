@@ -9,8 +9,7 @@ not to cut. It works on blocks at absolute offsets, so chunking cannot matter, a
 import re
 from itertools import pairwise
 
-from millgate.guard.detectors import RepeatDetector, Stall
-from millgate.types.policy import Policy, Positive, PositiveCount
+from millgate.guard.detectors import RepeatDetector, RepeatPolicy, Stall
 
 BLOCK = 64  # characters folded at a time
 # Characters without a digit after which the detector sleeps. Chosen, not measured: prose without
@@ -28,15 +27,8 @@ _digits = re.compile(r"\d+")
 _digit = re.compile(r"\d")
 
 
-class CountPolicy(Policy):
+class CountPolicy(RepeatPolicy):
     """How long a counting repetition may go on, in folded characters."""
-
-    words: PositiveCount = 1250
-    """Units with words are warned of at this length: good lists rarely count on for so long ..."""
-    copies: Positive = 6.0
-    """... and not before this many copies."""
-    bare: PositiveCount = 400
-    """Units of numbers and separators alone."""
 
     def kind(self, unit: str) -> str:
         """none: nothing counts; words: at least 3 letters; bare: numbers and separators."""
@@ -53,19 +45,15 @@ class CountPolicy(Policy):
         return 1 << 40 if kind == "none" else self.min_suspect(period)
 
     def stall(self, period: int, kind: str) -> int:
-        """Folded characters after which to warn."""
-        least = self.words if kind == "words" else self.bare
-        return int(max(least, self.copies * period))
-
-
-DEFAULT = CountPolicy.default()
+        """Folded characters after which to warn: good lists rarely count on in words for so long."""
+        return max(1250 if kind == "words" else 400, 6 * period)
 
 
 class CountingDetector:
     """Finds text that repeats but for numbers which step evenly. A stall has no exact onset: 0 stands there."""
 
     def __init__(self, policy: CountPolicy | None = None) -> None:
-        self._folded = RepeatDetector(policy or DEFAULT)
+        self._folded = RepeatDetector(policy or CountPolicy())
         self.reset()
 
     def reset(self) -> None:

@@ -3,18 +3,20 @@
 It looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
 what came before; the distance to a hit is a candidate period p. One comparison tells whether the tail really
 repeats, a walk back finds its exact start, and from then on the run is followed until it breaks or is long enough
-for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets, so the verdict cannot depend on how
-the text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
+for a verdict, which depends on the kind of its unit. All these looks are taken at absolute offsets, so the verdict
+cannot depend on how the text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no
+part in the verdict.
 
-What a reader does not see is left out before the comparison (invisible.py), so offsets here are those of the visible
+What a reader does not see is left out before the comparison, so offsets here are those of the visible
 text. Stalls and holds are told in offsets of the text as it came.
 """
 
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard, runtime_checkable
-
-from millgate.guard.invisible import VisibleText
-from millgate.guard.unit_kinds import PADDING, RepeatPolicy
+from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,6 @@ class HoldingDetector(Detector, Protocol):
     def hold(self) -> int | None: ...  # noqa: D102
 
 
-def holds_text_back(detector: Detector) -> TypeGuard[HoldingDetector]:
-    """Whether a detector is a HoldingDetector. Every stream asks, and isinstance takes 30 µs in Python 3.11."""
-    return hasattr(detector, "hold")
-
-
 @runtime_checkable
 class PrimedDetector(Detector, Protocol):
     """A detector that can begin behind a text, as after a rollback; others begin with nothing."""
@@ -71,15 +68,151 @@ class PatientDetector(Detector, Protocol):
     def rearm(self, chars: int) -> None: ...  # noqa: D102
 
 
-class LengthPolicy(Protocol):
-    """How long which kind of unit may repeat; RepeatPolicy is the default."""
+# Kinds of units
+#
+# A ruler of dashes, a table's padding or a list of zeros repeats in every good answer; a sentence does not.
+# So the unit of a repetition (its first `period` characters) is put into one of a few kinds, and each kind
+# has two lengths, both growing with the period:
+#     suspect  repeated characters after which the tail is held back
+#     stall    characters of the whole run, first copy included, after which the answer is cut
 
-    def kind(self, unit: str) -> str: ...  # noqa: D102
-    def min_suspect(self, period: int) -> int: ...  # noqa: D102
-    def suspect(self, period: int, kind: str) -> int: ...  # noqa: D102
-    def stall(self, period: int, kind: str) -> int: ...  # noqa: D102
+UnitKind = Literal[
+    "blank", "padding", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "lines", "prose"
+]  # fmt: skip
+
+WORDS: tuple[UnitKind, ...] = ("prose", "lines")
+TINY = 8  # periods below this are held back after a few characters
+SHORT = 40  # periods below this may be fillers, which are held back later
+SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind
+PADDING = frozenset(" -=_.:*#~+|─│")  # what cells are filled and rules are drawn with
 
 
+def kind_of(unit: str) -> UnitKind:
+    """The kind of a unit, from its alphabet.
+
+    blank    one letter, digit or ruler character over more than 8: base64 of zeros, lines to write on
+    padding  short, of blanks and ruler characters alone: the cells and rules of a table
+    rule     no letter, digit or emoji: other symbols, and longer rules, box drawing, indentation
+    sparse   long, with at most 4 different characters or hardly a letter: tables, ASCII art
+    dull     long, with at most 6 different characters and no digit
+    token    letters and digits in one word that no language has: `GCTA`, `1234567890`, `0123456789abcdef`, base64
+    dense    without a blank, with 6 and more different symbols: esoteric programs, regular expressions
+    data     short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`); or long, with a digit and at most 6
+             different characters: a row of a matrix, of a map of tiles, of bytes
+    tiny     at most 4 characters
+    code     at least 8 % symbols, or some and at least 40 % blanks: indented
+    lines    prose with line ends in it: a line of verse, an item of a list, a refrain
+    prose    all the rest, and paragraphs: what has a blank line in it
+    """
+    counts = Counter(unit[:SAMPLE])
+    size = counts.total()
+    alphanumeric = sum(n for c, n in counts.items() if c.isalnum() or _is_sign(c))
+    digits = sum(n for c, n in counts.items() if c.isdigit())
+    marks = counts.keys() - {"\n"}
+    if len(marks) <= 1 and size > TINY and (alphanumeric or marks <= PADDING):
+        return "blank"
+    if not alphanumeric:
+        return "padding" if size <= TINY and PADDING.issuperset(counts) else "rule"
+    if _is_token(unit, len(marks)):
+        return "token"
+    if size > 20:
+        return _kind_of_long(unit, counts, len(marks), alphanumeric, digits)
+    if len(marks) > 1 and digits >= 0.75 * alphanumeric:
+        return "data"
+    return "tiny" if size <= 4 else _kind_of_words(unit, counts, alphanumeric)
+
+
+def _is_sign(char: str) -> bool:
+    """Whether a character that is no letter says something: an emoji, or braille."""
+    return char >= "\U0001f000" or "\u2800" <= char <= "\u28ff"
+
+
+def _is_token(unit: str, distinct: int) -> bool:
+    """Whether a unit is one ASCII word with digits in it or capitals inside, as an identifier is."""
+    if distinct < 2 or not unit.isascii() or not unit.isalnum():
+        return False
+    return not (unit.isalpha() and (unit.islower() or unit.istitle()))
+
+
+def _kind_of_long(
+    unit: str, counts: Counter[str], distinct: int, alphanumeric: int, digits: int
+) -> UnitKind:
+    if distinct <= 6 and digits:
+        return "data"
+    if distinct <= 4 or alphanumeric <= 0.2 * counts.total():
+        return "sparse"
+    return "dull" if distinct <= 6 else _kind_of_words(unit, counts, alphanumeric)
+
+
+def _kind_of_words(unit: str, counts: Counter[str], alphanumeric: int) -> UnitKind:
+    size = counts.total()
+    spaces = sum(n for c, n in counts.items() if c.isspace())
+    symbols = size - alphanumeric - spaces
+    if not spaces and sum(c.isascii() and not c.isalnum() for c in counts) >= 6:
+        return "dense"
+    if symbols >= 0.08 * size or (symbols and spaces >= 0.4 * size):
+        return "code"
+    # the unit comes again behind itself
+    return "prose" if "\n" not in counts or "\n\n" in unit + unit[0] else "lines"
+
+
+# Characters of a run that stalls, by the kind of its unit and for its period p: longer than any run in the clean
+# answers of many models (docs/figures.md).
+STALLS: Mapping[str, Callable[[int], float]] = {
+    "prose": lambda p: max(180, 50 + 2.2 * p),  # chants and choruses stay below
+    # a chorus is sung three or four times, so that it needs a part of a fifth; a longer unit is none
+    "lines": lambda p: max(300, 4.1 * p if p <= 256 else 0),
+    "code": lambda p: min(
+        240 + 4.5 * p, 750
+    ),  # tables, stack traces and logs hold many equal lines
+    "tiny": lambda p: 160 if p > 1 else 256,
+    "data": lambda p: max(
+        480, min(22 * p, 1500)
+    ),  # maps and matrices have twenty equal rows and more
+    "token": lambda p: 800 if p > 4 else 384,  # keys and placeholders are written out in code
+    "dull": lambda p: min(128 + 4.4 * p, 1200),
+    "dense": lambda _: 2048,
+    "padding": lambda p: 400 if p > 1 else 1024,  # cells of a table are padded to the longest
+    "rule": lambda p: 300 if p <= TINY else 1024,
+    "sparse": lambda p: max(
+        440, 8 * p
+    ),  # boards have equal rows, and nested data repeats its blocks
+    "blank": lambda _: 8192,
+}
+FILLERS = ("blank", "rule", "sparse", "data")
+
+
+class RepeatPolicy:
+    """How long a repetition may go on, by kind of its unit; all lengths in characters.
+
+    Clean answers of a small real model hold up to 2.99 exact copies of a paragraph and no more, so no
+    kind of text is cut before its third copy is complete. A subclass may know other kinds and lengths.
+    """
+
+    def kind(self, unit: str) -> str:
+        """The kind of a unit; see kind_of."""
+        return kind_of(unit)
+
+    def stall(self, period: int, kind: str) -> int:
+        """Characters of the run, first copy included, at which it is a stall."""
+        return int(max(STALLS[kind](period), 3 * period))
+
+    def suspect(self, period: int, kind: str) -> int:
+        """Repeated characters, first copy not counted, after which the tail is held back."""
+        if kind == "padding" or (TINY <= period < SHORT and kind in FILLERS):
+            return 120
+        return self.min_suspect(period)
+
+    def min_suspect(self, period: int) -> int:
+        """A lower bound of `suspect` that needs no kind; the first, cheap comparison."""
+        if period < TINY:
+            return 17 - period
+        # a little over one period, so that one natural repeat is never held
+        return int(max(40, 1.05 * period))
+
+
+# Looking for runs
+#
 # Short periods are looked for often with a short needle, longer ones rarely with a long needle: a run must repeat
 # by more than one period before it matters, so a long period can wait, and a long needle has few hits.
 #   every 32 characters   the last 16, for periods up to 256
@@ -88,7 +221,7 @@ class LengthPolicy(Protocol):
 STRIDE = 32
 # Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 3 recur among the 9
 # before; if they do, there and 8 later whether the last 8 do. So a run is seen before it has over 24 characters.
-GLANCE, TINY = 16, 8
+GLANCE = 16
 FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
 CONTEXT = 48  # characters before the fresh text in which such a run may begin
 LONGEST = 4096  # longest period looked for
@@ -110,10 +243,6 @@ HISTORY = (
 KEPT = 2 * HISTORY  # characters kept before the oldest are forgotten
 ALIGNED = 1024  # what is forgotten is a multiple of every stride, so that indexes are aligned like offsets
 BLOCK = 64  # characters compared at a time
-DEFAULT = RepeatPolicy()
-# Its `min_suspect` by period: most looks ask for it. Without this table `millgate eval guard` takes 6 % more CPU a
-# character, and 3 % more with a table for each detector.
-DEFAULT_MIN_SUSPECT: dict[int, int] = {}
 
 
 class RepeatDetector:
@@ -123,9 +252,8 @@ class RepeatDetector:
     the next `feed`, which may bring no text. After a stall the run is followed in silence until it breaks.
     """
 
-    def __init__(self, policy: LengthPolicy | None = None) -> None:
-        self.policy: LengthPolicy = policy or DEFAULT
-        self._min_suspect = DEFAULT_MIN_SUSPECT if policy is None else {}
+    def __init__(self, policy: RepeatPolicy | None = None) -> None:
+        self.policy = policy or RepeatPolicy()
         self.reset()
 
     def reset(self) -> None:
@@ -248,8 +376,6 @@ class RepeatDetector:
         """Look at every due offset: in how many characters the next look is due, 0 when a run is locked."""
         last, rfind, base = len(text), text.rfind, self._base
         at = self._next - base
-        if self._next - self._at <= CLOSE and self._search_behind_run(text, at):
-            return 0
         while at <= last:
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
             step = 32 if found < 0 else self._try_near(text, at, found)
@@ -311,13 +437,6 @@ class RepeatDetector:
             return False
         return self._lock(text, at, period)
 
-    def _search_behind_run(self, text: str, at: int) -> bool:
-        """Look for long periods right after a long run broke: inside it they cannot be found from its own."""
-        if self._at - self._onset < 128 or not 320 < at <= len(text):
-            return False
-        found = text.rfind(text[at - 64 : at], max(0, at - 64 - LONGEST), at - 257)
-        return found >= 0 and self._try_far(text, at, found)
-
     def _try_far(self, text: str, at: int, found: int) -> bool:
         """Try the nearest earlier copies of the last 64 characters as periods; True if one is locked."""
         needle = text[at - 64 : at]
@@ -331,9 +450,7 @@ class RepeatDetector:
 
     def _lock(self, text: str, at: int, period: int) -> bool:
         """Follow this period from here on, if the tail repeats with it for long enough to be suspect."""
-        least = self._min_suspect.get(period)
-        if least is None:
-            least = self._min_suspect[period] = self.policy.min_suspect(period)
+        least = self.policy.min_suspect(period)
         start = at - least - period
         if start < 0 or text[at - least : at] != text[start : at - period]:
             if period >= LASTING and period > self._candidate:
@@ -447,3 +564,91 @@ def common_prefix(left: str, right: str) -> int:
         else:
             end = middle - 1
     return min(at, most)
+
+
+# What a reader does not see
+#
+# A loop whose copies differ only in a zero-width character, or in the number of blanks between two words, is the same
+# loop to a reader. Of up to eight blanks behind a word or a mark the first is kept. More are padding, which may be a
+# loop of its own; and indentation, columns of numbers and cells of tables stay as they are.
+
+# Joiners shape Persian, Indic and emoji text and stay there; behind ASCII they shape nothing.
+_zero_width = re.compile(
+    "[\u00ad\u200b\u200e\u200f\u2060-\u2064\ufeff]+|(?<=[\x00-\x7f])[\u200c\u200d]+"
+)
+_blanks = re.compile(r"(?:(?<=[^\W\d_] )|(?<=[.,;:!?] )) {1,7}(?! )")
+_needed = re.compile(r"[^\W\d_]  |[.,;:!?]  ")
+_unfinished = re.compile(r"(?:(?<=[^\W\d_] )|(?<=[.,;:!?] )) {1,7}\Z")
+# Places remembered, which bounds the memory. A stall asks for the beginning of its run, and few runs hold more; an
+# older place is then told a little too early.
+KEPT_PLACES = 8192
+
+
+class VisibleText:
+    """What was left out of a stream, and where."""
+
+    def __init__(self) -> None:
+        self._offsets: list[
+            int
+        ] = []  # in the visible text, before which something was left out ...
+        self._left_out: list[int] = []  # ... and how many characters were, up to there
+
+    def fold(self, text: str, before: str, start: int) -> tuple[str, str]:
+        """The visible part of the next text, and blanks at its end that may be part of a longer run: feed them again.
+
+        `before` stands visibly before the text, and `start` is its visible offset. A text of nothing but zero-width
+        characters is kept: a model that writes no others is in a loop too.
+        """
+        joined, size = before + text, len(before)
+        is_visible = text.isascii() or not _zero_width.search(joined, size)
+        if is_visible and not _needed.search(joined):  # as in nearly all code, which is indented
+            return text, ""
+        hidden: list[tuple[int, int]] = []
+        blanks: list[tuple[int, int]] = []
+        shown = joined if is_visible else _leave_out(_zero_width, joined, size, hidden)
+        if len(shown) == size:
+            return text, ""
+        unfinished = _unfinished.search(shown, size)
+        rest = unfinished[0] if unfinished else ""
+        shown = _leave_out(_blanks, shown[: len(shown) - len(rest)], size, blanks)
+        if hidden or blanks:
+            self._note(start - size, hidden, blanks)
+        return shown[size:], rest
+
+    def _note(
+        self, start: int, hidden: list[tuple[int, int]], blanks: list[tuple[int, int]]
+    ) -> None:
+        """Remember what was left out: first `hidden`, and of what remained `blanks`."""
+        gaps, moved = [(at, size, size) for at, size in blanks], 0
+        for at, size in hidden:
+            gaps.append((at - moved, size, 0))
+            moved += size
+        total, shift = self._left_out[-1] if self._left_out else 0, 0
+        for at, size, moves in sorted(gaps):
+            total += size
+            self._offsets.append(start + at - shift)
+            self._left_out.append(total)
+            shift += moves
+        if len(self._offsets) > KEPT_PLACES:
+            del self._offsets[: KEPT_PLACES // 2], self._left_out[: KEPT_PLACES // 2]
+
+    def real_offset(self, visible: int) -> int:
+        """The offset, in the text as it came, of a character of the visible text."""
+        return self._add_left_out(visible, bisect_right(self._offsets, visible))
+
+    def real_end(self, visible: int) -> int:
+        """The same for the end of a part: behind its last character, before anything that is left out there."""
+        return self._add_left_out(visible, bisect_left(self._offsets, visible))
+
+    def _add_left_out(self, visible: int, gaps: int) -> int:
+        return visible + (self._left_out[gaps - 1] if gaps else 0)
+
+
+def _leave_out(pattern: re.Pattern[str], text: str, start: int, gaps: list[tuple[int, int]]) -> str:
+    """The text without what matches behind `start`; `gaps` gets where that stood, and its length."""
+    parts, end = [text[:start]], start
+    for found in pattern.finditer(text, start):
+        parts.append(text[end : found.start()])
+        gaps.append((found.start(), len(found[0])))
+        end = found.end()
+    return "".join((*parts, text[end:])) if gaps else text

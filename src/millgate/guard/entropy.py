@@ -8,6 +8,8 @@ there is one.
 """
 
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 
 from millgate.guard.detectors import (
     HISTORY,
@@ -150,24 +152,11 @@ class EitherDetector:
 
 def choose_detector(policy: GuardPolicy) -> Callable[[], Detector]:
     """A function that makes the detector that the policy names, one for each channel."""
-    rule = policy.entropy
-
-    def entropy() -> EntropyDetector:
-        return EntropyDetector(
-            window=rule.window,
-            min_bits=rule.min_bits,
-            max_drop=rule.max_drop,
-            span=rule.span,
-            warm_up=rule.warm_up,
-        )
-
-    def both() -> EitherDetector:
-        return EitherDetector(RepeatDetector(), entropy())
-
+    entropy = partial(EntropyDetector, **asdict(policy.entropy))
     match policy.detector:
         case "entropy":
             return entropy
         case "both":
-            return both
+            return lambda: EitherDetector(RepeatDetector(), entropy())
         case _:
             return RepeatDetector

@@ -14,9 +14,8 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from millgate.guard.channels import REASONING, TOOL, Channel
-from millgate.guard.detectors import Stall
+from millgate.guard.detectors import SHORT, TINY, WORDS, Stall, kind_of
 from millgate.guard.resume import Message, SentText
-from millgate.guard.unit_kinds import SHORT, TINY, WORDS, kind_of
 from millgate.transcript.parts import is_from_model, question_of, read
 
 _fence = re.compile(r"[ \t>]*+(`{3,}|~{3,})(.*)")

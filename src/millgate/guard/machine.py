@@ -25,16 +25,16 @@ from types import MappingProxyType
 from millgate.errors import LoopError, PartialCallError
 from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece, as_piece
 from millgate.guard.counting import CountingDetector
-from millgate.guard.detectors import Detector, Stall
+from millgate.guard.detectors import TINY, Detector, Stall
 from millgate.guard.entropy import choose_detector
 from millgate.guard.honest import HonestRepetition, put_in
 from millgate.guard.policy import GuardPolicy, Resume
 from millgate.guard.report import TRANSITIONS, Cut, GuardReport, State
 from millgate.guard.resume import CLOSING, Call, Message, SentText, SteeringFilter, next_call
-from millgate.guard.unit_kinds import TINY
 from millgate.published.stream_failsafe import DIVERGENCE_TOKEN
 from millgate.text.tokens import estimate_tokens
 
+PUBLISHED_DIVERGENCE = DIVERGENCE_TOKEN
 CUT_CHARS = 4000  # characters of a cut text that the report keeps: about two screens, which bounds its memory
 # A tool call that loops this often for one request is what the model wants to say: it was asked again, and wrote the
 # same once more.
