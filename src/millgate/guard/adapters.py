@@ -8,7 +8,15 @@ tool calls is told so by notes in its results, and ended with LoopError; `guard=
 """
 
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from operator import attrgetter
 from typing import Any
 
@@ -41,6 +49,9 @@ class GuardedEvents:
         options: Options | None,
         is_async: bool,
     ) -> None:
+        given = fields.get(dialect.messages_field)
+        if given is not None and not isinstance(given, str):
+            fields = {**fields, dialect.messages_field: list(conversation(given))}
         self._create, self._dialect, self._fields = create, dialect, fields
         self._parameters = inspect.signature(create).parameters  # SDKs drop some now and then
         self._classes: dict[str, Any] = {}  # event type -> the SDK's class
@@ -74,9 +85,8 @@ class GuardedEvents:
 
     def close(self) -> None:
         """The client goes away (sync)."""
-        close = getattr(self._running, "close", None)
-        if close is not None:
-            close()
+        if isinstance(self._running, Generator):
+            self._running.close()
 
     async def _run(self) -> AsyncGenerator[Any]:
         messages = self._note_circles(self._dialect.conversation(self._fields))
@@ -91,13 +101,14 @@ class GuardedEvents:
             async for piece in pieces:
                 for event in self._dialect.write(piece):
                     yield self._as_sdk_event(event)
-        for event in self._last_events():
-            yield event
+        report = self.report
+        if report.state is State.DONE and report.ended:
+            for event in self._dialect.finish(report.ended):
+                yield self._as_sdk_event(event)
 
     def _note_circles(self, messages: Sequence[Any]) -> Sequence[Any]:
         """The messages with the notes about circles; LoopError, with what to say, if the turn is to end."""
-        plain = [m.to_dict() if hasattr(m, "to_dict") else m for m in messages]
-        found = find_steps(plain, self._circles)
+        found = find_steps(messages, self._circles)
         if found.ended is not None:
             raise LoopError(
                 found.ended.describe(),
@@ -113,70 +124,48 @@ class GuardedEvents:
         overrides = self._dialect.sampling_overrides(sampling, self._fields)
         return {name: value for name, value in overrides.items() if name in self._parameters}
 
-    def _request(
-        self, messages: Sequence[Any], sampling: Mapping[str, float] | None
-    ) -> dict[str, Any]:
-        self._dialect.restart()
-        # The first call is the request as it was given.
-        asked = self._dialect.replace_conversation(messages) if self._guard.report.rollbacks else {}
-        return {**self._fields, **self._sampling_overrides(sampling or {}), **asked, "stream": True}
-
     def _open(
         self, messages: Sequence[Any], *, sampling: Mapping[str, float] | None = None
     ) -> Any:  # the SDK's stream, or an awaitable of it
-        return self._create(**self._request(messages, sampling))
+        self._dialect.restart()
+        # The first call is the request as it was given.
+        asked = self._dialect.replace_conversation(messages) if self.report.rollbacks else {}
+        overrides = self._sampling_overrides(sampling or {})
+        return self._create(**{**self._fields, **overrides, **asked, "stream": True})
 
     def _read(self, event: Any) -> Sequence[Piece]:  # an SDK's
         plain: Event = event.to_dict(mode="python", use_api_names=True)
         self._classes[str(plain.get("type", ""))] = type(event)
         return self._dialect.read(plain)
 
-    def _last_events(self) -> Iterator[Any]:
-        report = self.report
-        if report.state is State.DONE and report.ended:
-            yield from map(self._as_sdk_event, self._dialect.finish(report.ended))
-
     def _as_sdk_event(self, event: Event) -> Any:
         kind = self._classes.get(str(event.get("type", "")))
         return kind.construct(**event) if kind is not None else event
 
 
-def chat(
-    client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
-) -> GuardedEvents:
+def chat(client: Any, *, guard: Options | None = None, **fields: Any) -> GuardedEvents:
     """OpenAI chat completions: `client.chat.completions.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(conversation(messages))
     return _guard_stream(client, "chat.completions", ChatDialect(), fields, guard)
 
 
-def completions(
-    client: Any, *, prompt: Any, guard: Options | None = None, **fields: Any
-) -> GuardedEvents:
+def completions(client: Any, *, guard: Options | None = None, **fields: Any) -> GuardedEvents:
     """OpenAI completions: `client.completions.create(..., stream=True)`, guarded."""
-    fields["prompt"] = prompt
     return _guard_stream(client, "completions", CompletionsDialect(), fields, guard)
 
 
-def responses(
-    client: Any, *, input: Any, guard: Options | None = None, **fields: Any
-) -> GuardedEvents:
+def responses(client: Any, *, guard: Options | None = None, **fields: Any) -> GuardedEvents:
     """OpenAI responses: `client.responses.create(..., stream=True)`, guarded."""
-    fields["input"] = input if isinstance(input, str) else list(conversation(input))
     return _guard_stream(client, "responses", ResponsesDialect(), fields, guard)
 
 
-def messages(
-    client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
-) -> GuardedEvents:
+def messages(client: Any, *, guard: Options | None = None, **fields: Any) -> GuardedEvents:
     """Anthropic messages: `client.messages.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(conversation(messages))
     return _guard_stream(client, "messages", MessagesDialect(), fields, guard)
 
 
 def _guard_stream(
     client: Any, resource: str, dialect: Dialect, fields: Options, options: Options | None
 ) -> GuardedEvents:
-    is_async = hasattr(client, "__aenter__")
     try:
         create = attrgetter(f"{resource}.create")(client)
     except AttributeError as error:
@@ -184,4 +173,5 @@ def _guard_stream(
             f"the client is {type(client).__name__}, and has no {resource}.create",
             hint="give the client of an SDK, such as openai.OpenAI()",
         ) from error
+    is_async = hasattr(client, "__aenter__")
     return GuardedEvents(create, dialect, fields, options=options, is_async=is_async)

@@ -10,6 +10,7 @@ the agent quotes the model excuses nothing.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import cached_property
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -91,23 +92,11 @@ class FenceTracker:
     def feed(self, text: str) -> None:
         """Take text in."""
         *lines, self._line = (self._line + text).split("\n")
-        for line in lines:
-            self._read(line)
-
-    def _read(self, line: str) -> None:
-        found = _fence.match(line)
-        if found is None:
-            return
-        mark, rest = found[1], found[2].strip()
-        if not self._mark:
-            self._mark = mark
-        elif mark.startswith(self._mark) and not rest:
-            self._mark = ""
-
-
-def has_fence(unit: str) -> bool:
-    """Whether a unit opens or closes fenced code, so that it does not stand inside of it."""
-    return any(_fence.match(line) for line in unit.split("\n"))
+        for mark, rest in (found.groups() for found in map(_fence.match, lines) if found):
+            if not self._mark:
+                self._mark = mark
+            elif mark.startswith(self._mark) and not rest.strip():
+                self._mark = ""
 
 
 def _may_be_meant(unit: str) -> bool:
@@ -127,8 +116,6 @@ class RequestText:
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = messages
-        self._is_read = False  # not before the first repetition asks
-        self._texts: list[_Text] = []
         self._own = ""  # what the model said in the conversation
 
     def find(self, unit: str) -> Literal["person", "other", ""]:
@@ -139,19 +126,16 @@ class RequestText:
         """
         if not unit.strip():
             return ""
-        if not self._is_read:
-            self._read()
         # rows that the model has written are data when they are read again
         is_data = kind_of(unit) not in WORDS
-        brought = (
+        brought = {
             text.is_of_person
             for text, begin, end in islice(self._places(unit), PLACES)
             if is_data or not self._is_quoted(text, begin, end)
-        )
-        first = next(brought, None)
-        if first is None:
+        }
+        if not brought:
             return ""
-        return "person" if first or any(brought) else "other"
+        return "person" if True in brought else "other"
 
     def _places(self, unit: str) -> "Iterator[tuple[_Text, int, int]]":
         """Where a unit stands in the request: the text, and its begin and end there."""
@@ -166,27 +150,25 @@ class RequestText:
                     yield text, begin, begin + len(part)
                     begin = text.words.find(part, begin + len(part))
 
-    def _read(self) -> None:
-        self._is_read = True
-        own: list[str] = []
+    @cached_property
+    def _texts(self) -> "list[_Text]":
+        """What the model did not write, read when the first repetition asks."""
         persons: list[_Text] = []
         others: list[_Text] = []
-        size = 0
         for message in self._messages:
             parts = read(message)
             if is_from_model(message):
                 said = (part.text for part in parts if part.kind in ("text", "thinking"))
-                own.append(_normalize("\n".join(said)))
-                size += len(own[-1]) + 1
+                self._own += _normalize("\n".join(said)) + "\n"
                 continue
+            size = len(self._own)
             if words := question_of(parts):
                 persons.append(_Text(_normalize(words), size, SHORT, is_of_person=True))
             brought = (part.text for part in parts if part.kind != "image")
             others.append(_Text(_normalize("\n".join(brought)), size, SHORT))
         if persons:
             persons[-1] = persons[-1]._replace(least=TINY)
-        self._texts = [*reversed(persons), *others]
-        self._own = "\n".join(own)
+        return [*reversed(persons), *others]
 
     def _is_quoted(self, text: "_Text", begin: int, end: int) -> bool:
         """Whether the model said this part of a text before, and what stands right before or behind it there."""
@@ -220,9 +202,8 @@ class _Text(NamedTuple):
 def _starts(unit: str) -> list[int]:
     if len(unit) < TINY:
         return list(range(len(unit)))
-    starts = [found.end() for found in _start.finditer(unit)]
-    starts = starts or [found.end() for found in _word.finditer(unit)]
-    return [0, *starts][:STARTS]
+    ends = [*_start.finditer(unit)] or [*_word.finditer(unit)]
+    return [0, *(found.end() for found in ends)][:STARTS]
 
 
 def _shown(unit: str, chars: int) -> str:

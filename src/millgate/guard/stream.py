@@ -141,20 +141,9 @@ class Guard:
         self.report = machine.report
         return GuardedStream(machine, self._run(machine, plain=plain))
 
-    def iterate(
-        self,
-        messages: Messages,
-        *,
-        enabled: bool = True,
-        structured: bool = False,
-        max_tokens: int = 0,
-    ) -> Iterator[Piece]:
+    def iterate(self, messages: Messages, **how: Any) -> Iterator[Piece]:  # noqa: ANN401
         """The same for a `generate` that gives a plain iterator; `guard.report` has the report."""
-        return step_through(
-            self.stream(
-                messages, enabled=enabled, structured=structured, max_tokens=max_tokens, plain=True
-            )
-        )
+        return step_through(self.stream(messages, plain=True, **how))
 
     async def _run(self, machine: StreamMachine, *, plain: bool) -> AsyncGenerator[Piece]:
         call: Call | None = machine.start()

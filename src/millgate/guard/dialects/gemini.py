@@ -90,8 +90,7 @@ class GeminiDialect(Dialect):
                 "contents must be a list of at least one content", param="contents"
             )
         for at, content in enumerate(contents):
-            parts = content.get("parts") if isinstance(content, dict) else None
-            if not isinstance(parts, list | None) or not isinstance(content, dict):
+            if not isinstance(content, dict) or not isinstance(content.get("parts"), list | None):
                 place = f"contents[{at}]"
                 raise InvalidRequest(f"{place} must be an object with parts", param=place)
         return tuple(map(_as_message, contents))
@@ -138,11 +137,14 @@ class GeminiDialect(Dialect):
             return [self._piece(parts[0], event)]
         bare = {name: value for name, value in event.items() if name != "usageMetadata"}
         pieces = [
-            self._piece(part, {**bare, "candidates": [_candidate(candidate, [part], last=False)]})
+            self._piece(
+                part,
+                {**bare, "candidates": [_candidate(pick(candidate, "index"), candidate, [part])]},
+            )
             for part in parts
         ]
         if last or not parts:
-            rest = _candidate(candidate, [], last=True)
+            rest = _candidate(candidate, candidate, [])
             pieces.append(Piece(EVENT, raw={**event, "candidates": [rest]}))
         return pieces
 
@@ -191,18 +193,12 @@ class GeminiDialect(Dialect):
         candidate = answer["candidates"][0]
         parts = _parts(candidate.get("content"))
         used = [part for part in parts if "functionCall" in part]
-        others = [part for part in parts if "functionCall" not in part and "text" not in part]
-        said: list[Event] = []
-        if texts[REASONING]:
-            said.append({"text": texts[REASONING], "thought": True})
-        if texts[CONTENT]:
-            said.append({"text": texts[CONTENT]})
-        content = {"parts": [*said, *others, *used[:calls]], "role": "model"}
-        return {
-            **answer,
-            "candidates": [{**candidate, "content": content}],
-            **pick(first, *IDENTITY),
-        }
+        others = [part for part in parts if not {"functionCall", "text"} & part.keys()]
+        thought = [{"text": texts[REASONING], "thought": True}] if texts[REASONING] else []
+        said = [{"text": texts[CONTENT]}] if texts[CONTENT] else []
+        content = {"parts": [*thought, *said, *others, *used[:calls]], "role": "model"}
+        made = {**candidate, "content": content}
+        return {**answer, "candidates": [made], **pick(first, *IDENTITY)}
 
     # Answers of our own
 
@@ -231,11 +227,9 @@ def _parts(content: object) -> list[Event]:
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
 
 
-def _candidate(candidate: Event, parts: list[Event], *, last: bool) -> Event:
-    """A candidate with some of its parts; what it says of its end stands with the last of them."""
-    content = {**(candidate.get("content") or {}), "parts": parts}
-    kept = candidate if last else pick(candidate, "index")
-    return {**kept, "content": content}
+def _candidate(kept: Event, candidate: Event, parts: list[Event]) -> Event:
+    """What is kept of a candidate, with some of its parts."""
+    return {**kept, "content": {**(candidate.get("content") or {}), "parts": parts}}
 
 
 def _as_message(content: Event) -> Message:

@@ -6,6 +6,7 @@ response keeps the id of its first call.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from uuid import uuid4
 
@@ -252,6 +253,22 @@ def _message_part(item: Event, text: str) -> Event:
 # Events that repeat a whole text are rewritten to what the client received, and sequence numbers run on.
 
 
+@dataclass(slots=True)
+class _Item:
+    """An item that the client has seen begin: its place and id there, how it began, and its text so far."""
+
+    place: int
+    id: str
+    began: Event
+    texts: list[str] = field(default_factory=list)
+    has_part: bool = False
+
+    @property
+    def at(self) -> Event:
+        """Where its text is, in an event."""
+        return {"output_index": self.place, "item_id": self.id, "content_index": 0}
+
+
 class ClientItems:
     """The row of items of one answer, over as many calls as it takes. `done` has those that are complete."""
 
@@ -259,18 +276,13 @@ class ClientItems:
         self.done: list[Event] = []
         self._number = 0
         self._begun = 0
-        self._places: dict[
-            int, tuple[int, str]
-        ] = {}  # index in the call -> (index, id) at the client
-        self._message: tuple[int, str] | None = None  # place of the message that is open ...
-        self._item: Event = {}  # ... how it began ...
+        self._items: dict[int, _Item] = {}  # by index in the call
+        self._message: _Item | None = None  # the message that is open ...
         self._is_left_open = False  # ... and whether the call that began it was severed
-        self._open_parts: set[tuple[str, int]] = set()  # item id and content index
-        self._texts: dict[str, list[str]] = {}  # item id -> texts the client has
 
     def restart(self) -> None:
         """A new call numbers its items from 0."""
-        self._places.clear()
+        self._items.clear()
         self._is_left_open = self._message is not None
 
     def number(self, event: Event) -> Event:
@@ -284,16 +296,15 @@ class ClientItems:
         index, item = int(event["output_index"]), event["item"]
         is_message = item.get("type") == "message"
         if is_message and self._message:
-            self._places[index] = self._message
+            self._items[index] = self._message
             self._is_left_open = False
             return []
         closed = self.close_left_open()
-        place = (self._begun, str(item.get("id")))
+        mine = self._items[index] = _Item(self._begun, str(item.get("id")), item)
         self._begun += 1
-        self._places[index] = place
         if is_message:
-            self._message, self._item = place, item
-        return [*closed, self.number({**event, "output_index": place[0]})]
+            self._message = mine
+        return [*closed, self.number({**event, "output_index": mine.place})]
 
     def close_left_open(self) -> list[Event]:
         """The events that end a message whose call was severed."""
@@ -301,98 +312,82 @@ class ClientItems:
 
     def close_message(self) -> list[Event]:
         """The events that end the message that is open, if one is, with the text that the client has."""
-        self._is_left_open = False
-        if self._message is None:
+        mine, self._message, self._is_left_open = self._message, None, False
+        if mine is None:
             return []
-        (place, id), self._message = self._message, None
-        text = "".join(self._texts.pop(id, ()))
         events: list[Event] = []
         content: list[Event] = []
-        if (id, 0) in self._open_parts:
-            self._open_parts.discard((id, 0))
-            at = {"output_index": place, "item_id": id, "content_index": 0}
+        if mine.has_part:
+            text = "".join(mine.texts)
             content = [{"type": "output_text", "text": text, "annotations": []}]
             events += [
-                {"type": "response.output_text.done", **at, "text": text, "logprobs": []},
-                {"type": "response.content_part.done", **at, "part": content[0]},
+                {"type": "response.output_text.done", **mine.at, "text": text, "logprobs": []},
+                {"type": "response.content_part.done", **mine.at, "part": content[0]},
             ]
-        item = {**self._item, "status": "completed", "content": content}
+        item = {**mine.began, "status": "completed", "content": content}
         self.done.append(item)
-        events.append({"type": "response.output_item.done", "output_index": place, "item": item})
-        return [self.number(event) for event in events]
+        end = {"type": "response.output_item.done", "output_index": mine.place, "item": item}
+        return [self.number(event) for event in (*events, end)]
 
     def say(self, text: str, id: str = "") -> list[Event]:
         """Words of ours, in the message that is open or in one of their own, which may have this id."""
         out: list[Event] = []
         if self._message is None:
             item = own_message(id or f"msg_{uuid4().hex}")
-            out += self.add(
-                {"type": "response.output_item.added", "output_index": -1, "item": item}
-            )
-        place, id = self._message or (0, "")
-        at = {"output_index": place, "item_id": id, "content_index": 0}
-        if (id, 0) not in self._open_parts:
-            self._open_parts.add((id, 0))
+            begun = {"type": "response.output_item.added", "output_index": -1, "item": item}
+            out += self.add(begun)
+        mine = self._message or self._items[-1]
+        if not mine.has_part:
+            mine.has_part = True
             part = {"type": "output_text", "text": "", "annotations": []}
-            out.append(self.number({"type": "response.content_part.added", **at, "part": part}))
-        self._texts.setdefault(id, []).append(text)
-        return [*out, self.number({"type": TEXT_DELTA, **at, "delta": text, "logprobs": []})]
+            out.append(
+                self.number({"type": "response.content_part.added", **mine.at, "part": part})
+            )
+        mine.texts.append(text)
+        delta = {"type": TEXT_DELTA, **mine.at, "delta": text, "logprobs": []}
+        return [*out, self.number(delta)]
 
     def place(self, event: Event) -> list[Event]:
         """An event of an item, at the item's place and with the text that the client has."""
-        index = int(event["output_index"])
-        other = self._message or (index, str(event.get("item_id")))
-        place, id = self._places.get(index, other)
-        event = {**event, "output_index": place}
+        mine = self._items.get(int(event["output_index"]), self._message)
+        if mine is None:
+            return [self.number(event)]
+        event = {**event, "output_index": mine.place}
         if "item_id" in event:
-            event["item_id"] = id
+            event["item_id"] = mine.id
         kind = str(event["type"])
-        if kind == "response.content_part.added":
-            part = (id, int(event.get("content_index") or 0))
-            if part in self._open_parts:
+        if kind == "response.content_part.added" and not event.get("content_index"):
+            if mine.has_part:
                 return []
-            self._open_parts.add(part)
+            mine.has_part = True
         elif kind == TEXT_DELTA:
-            self._texts.setdefault(id, []).append(event["delta"])
+            mine.texts.append(event["delta"])
         elif kind.endswith(".done"):
-            event = self._complete(event, place, id)
+            event = self._complete(event, mine)
         return [self.number(event)]
 
-    def _complete(self, event: Event, place: int, id: str) -> Event:
-        """A done event with the text that the client really has."""
+    def _complete(self, event: Event, mine: _Item) -> Event:
+        """A done event with the text that the client really has; a message of several parts was never resumed."""
+        text = "".join(mine.texts)
         if "item" in event:
-            item = self._with_text({**event["item"], "id": id})
+            item, parts = {**event["item"], "id": mine.id}, event["item"].get("content")
+            if mine.texts and isinstance(parts, list) and len(parts) == 1:
+                item["content"] = [_replace_text(parts[0], text)]
             self.done.append(item)
-            if self._message == (place, id):
+            if self._message is mine:
                 self._message = None
             return {**event, "item": item}
-        if id not in self._texts:
-            return event
-        text = "".join(self._texts[id])
-        if isinstance(event.get("text"), str):
+        if mine.texts and isinstance(event.get("text"), str):
             return {**event, "text": text}
-        if isinstance(event.get("part"), Mapping):
+        if mine.texts and "part" in event:
             return {**event, "part": _replace_text(event["part"], text)}
         return event
-
-    def _with_text(self, item: Event) -> Event:
-        texts = self._texts.get(str(item.get("id")))
-        parts = item.get("content")
-        # A message of several parts cannot have been resumed: its texts stand as they are.
-        if texts is None or not isinstance(parts, list) or len(parts) != 1:
-            return item
-        return {**item, "content": [_replace_text(parts[0], "".join(texts))]}
 
 
 def own_message(id: str) -> Event:
     """A message of ours that begins."""
-    return {
-        "type": "message",
-        "id": id,
-        "status": "in_progress",
-        "role": "assistant",
-        "content": [],
-    }
+    head = {"type": "message", "id": id, "status": "in_progress"}
+    return {**head, "role": "assistant", "content": []}
 
 
 def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent
