@@ -59,8 +59,7 @@ class CountingDetector:
     def reset(self) -> None:
         """Forget everything seen."""
         self._folded.reset()
-        self._pending: list[str] = []
-        self._waiting = 0
+        self._pending = ""
         self._seen = 0
         self._quiet = QUIET + 1
         self._open = False  # whether the last block ended inside a number
@@ -68,14 +67,9 @@ class CountingDetector:
 
     def feed(self, text: str) -> Stall | None:
         """Take text in; the first counting loop found inside it, or None."""
-        self._pending.append(text)
-        self._waiting += len(text)
-        if self._waiting < BLOCK:
-            return None
-        waiting = "".join(self._pending)
+        waiting = self._pending + text
         whole = len(waiting) - len(waiting) % BLOCK
-        self._pending = [waiting[whole:]]
-        self._waiting = len(waiting) - whole
+        self._pending = waiting[whole:]
         stall = None
         for start in range(0, whole, BLOCK):
             found = self._feed_block(waiting[start : start + BLOCK])
@@ -85,8 +79,11 @@ class CountingDetector:
     def _feed_block(self, block: str) -> Stall | None:
         self._seen += BLOCK
         self._quiet = 0 if _digit.search(block) else self._quiet + BLOCK
-        if self._quiet > QUIET:
-            self._sleep()
+        if self._quiet > QUIET:  # sleep
+            if self._numbers:
+                self._folded.reset()
+                self._numbers.clear()
+            self._open = False
             return None
         folded = block if self._quiet else self._fold(block)
         self._open = block[-1].isdecimal()
@@ -97,12 +94,6 @@ class CountingDetector:
             self._folded.rearm(2 * stall.period + BLOCK)
             return None
         return Stall(self._seen, 0, stall.period, f"counting: {stall.reason}", stall.unit)
-
-    def _sleep(self) -> None:
-        if self._numbers:
-            self._folded.reset()
-            self._numbers.clear()
-        self._open = False
 
     def _fold(self, block: str) -> str:
         """The block with every number as one "0"; its numbers join the list."""

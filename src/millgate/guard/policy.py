@@ -7,7 +7,7 @@ of settings, so it reads the MILLGATE_GUARD__* variables itself, with the meanin
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
@@ -118,13 +118,11 @@ class GuardPolicy(Policy):
         """The policy with some knobs set; an unknown or impossible one is a ConfigError."""
         if not changes:
             return self
-        values = {name: getattr(self, name) for name in type(self).model_fields}
         rule = changes.get("entropy")
         if isinstance(rule, Mapping):
-            known = {name: getattr(self.entropy, name) for name in EntropyRule.__slots__}
-            changes = {**changes, "entropy": {**known, **rule}}
+            changes = {**changes, "entropy": {**asdict(self.entropy), **rule}}
         try:
-            return GuardPolicy(**{**values, **changes})
+            return GuardPolicy(**{**dict(self), **changes})
         except ConfigError as invalid:
             raise ConfigError(
                 f"the guard cannot be set up so: {invalid.message}", hint=invalid.hint

@@ -27,6 +27,7 @@ from millgate.guard.machine import StreamMachine
 from millgate.guard.policy import GuardPolicy
 from millgate.guard.report import GuardReport
 from millgate.guard.resume import Call, Message, conversation
+from millgate.published.context_strategy import pick_accepted
 from millgate.text.tokens import estimate_tokens
 
 Messages = str | Sequence[Message]
@@ -104,7 +105,7 @@ class Guard:
         self.policy = set_up.for_model(model).replace(knobs)
         self.divergence = divergence
         self._generate = generate
-        self._takes_sampling = _accepts(generate, "sampling")
+        self._takes_sampling = bool(pick_accepted(generate, {"sampling": None}))
         self.read: Callable[[Any], Iterable[Piece]] = lambda given: (as_piece(given),)
         """How what it yields is read as pieces."""
         self._detector = _detector_factory(detector)
@@ -242,18 +243,6 @@ def _detector_factory(
             f"{detector!r} is not a detector", hint="give an object with feed and reset, or a class"
         )
     return detector
-
-
-def _accepts(function: Generate, name: str) -> bool:
-    """Whether a function can be called with this keyword."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(
-        p.kind is p.VAR_KEYWORD or (p.name == name and p.kind is not p.POSITIONAL_ONLY)
-        for p in parameters
-    )
 
 
 class Upstream:
