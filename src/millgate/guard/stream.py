@@ -143,7 +143,7 @@ class Guard:
         return GuardedStream(machine, self._run(machine, plain=plain))
 
     def iterate(self, messages: Messages, **how: Any) -> Iterator[Piece]:  # noqa: ANN401
-        """The same for a `generate` that gives a plain iterator; `guard.report` has the report."""
+        """The same, with the same options, for a `generate` that gives a plain iterator; see `guard.report`."""
         return step_through(self.stream(messages, plain=True, **how))
 
     async def _run(self, machine: StreamMachine, *, plain: bool) -> AsyncGenerator[Piece]:
