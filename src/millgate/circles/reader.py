@@ -29,6 +29,7 @@ ENDING = "I stopped here, since I "  # how the message begins with which Millgat
 SHORT = 4  # messages
 LAST = 40  # messages at the end in which the newest results and their calls stand; parallel ones are some apart
 _SAID = ("system", "human", "summary", "text")
+_SUMMARIES = ("summary", "compaction")
 
 
 class Reader:
@@ -119,17 +120,18 @@ def begins_turn(message: object) -> bool:
 
 
 def opening(messages: Iterable[object]) -> str:
-    """How a conversation begins, up to the first message of a person: the same in all its requests.
+    """How a conversation begins, up to the first message of a person or a summary: the same in all its requests.
 
     Agents put the time of day into their instructions, so digits of these do not count.
     """
     texts: list[str] = []
     for message in messages:
         if isinstance(message, dict):
-            text = "\n".join(part.text for part in read(message) if part.kind in _SAID)
+            parts = read(message)
+            text = "\n".join(part.text for part in parts if part.kind in _SAID)
             is_instruction = message.get("role") in ("system", "developer")
             texts.append(without_digits(text) if is_instruction else text)
-            if is_from_person(message):
+            if is_from_person(message) or any(part.kind in _SUMMARIES for part in parts):
                 break
     return "\n".join(texts)
 

@@ -11,7 +11,7 @@ loses what it used longest ago.
 
 import json
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -123,11 +123,10 @@ class Conversations:
         self, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.time
     ) -> None:
         self._max_bytes, self._clock = max_bytes, clock
-        self._owners: dict[Owner, OrderedDict[str, tuple[Conversation, ...]]] = {}
+        # by owner and session, those used last at the end
+        self._known: dict[tuple[Owner, str], tuple[Conversation, ...]] = {}
         self._bytes: Counter[str] = Counter()  # by tenant
         self._lock = Lock()
-        self.forgotten: Counter[str] = Counter()
-        """How many conversations each tenant has lost for want of room."""
 
     @property
     def bytes(self) -> int:
@@ -143,7 +142,7 @@ class Conversations:
         """
         messages = list(messages)
         fields = {"system": [{"type": "text", "text": t} for t in preamble], "messages": messages}
-        body = json.dumps(fields, default=_as_plain).encode()
+        body = json.dumps(fields, default=lambda v: dict(v) if isinstance(v, Mapping) else repr(v)).encode()  # fmt: skip
         prompt, after, owner = read_prompt(fields), read_window(messages, preamble), Owner(session)
         last = find_last(prompt, self.of_session(owner, session))
         now = Conversation(session, prompt, prompt, body=body, turn=after.turns)
@@ -161,8 +160,7 @@ class Conversations:
     def of_session(self, owner: Owner, session: str) -> tuple[Conversation, ...]:
         """The conversations of a session, the newest last."""
         oldest = self._clock() - MAX_AGE_S
-        found = self._owners.get(owner, OrderedDict()).get(session, ())
-        return tuple(one for one in found if one.at >= oldest)
+        return tuple(one for one in self._known.get((owner, session), ()) if one.at >= oldest)
 
     def list_longer(
         self, owner: Owner, session: str, prompt: Prompt, last: Conversation | None, compacted: int
@@ -171,10 +169,8 @@ class Conversations:
 
         `compacted` is how often the provider compacted the window of the request.
         """
-        if last is not None and last.session == session:
-            known = [last]
-        else:
-            known = list(reversed(self.of_session(owner, session)))
+        is_known = last is not None and last.session == session
+        known = [last] if last and is_known else reversed(self.of_session(owner, session))
         return [
             one
             for one in known
@@ -184,14 +180,9 @@ class Conversations:
 
     def elsewhere(self, owner: Owner, session: str) -> list[Conversation]:
         """The conversations of the caller's other sessions, those used last first."""
-        names = [
-            name for name in reversed(self._owners.get(owner, OrderedDict())) if name != session
-        ]
+        keys = reversed(list(self._known))
+        names = [name for whose, name in keys if whose == owner and name != session]
         return [one for name in names[:RECENT] for one in reversed(self.of_session(owner, name))]
-
-    def sessions_of(self, owner: Owner) -> list[str]:
-        """The caller's sessions, those used last first."""
-        return list(reversed(self._owners.get(owner, OrderedDict())))
 
     def find(self, owner: Owner, session: str, prompt: Prompt) -> Conversation | None:
         """The conversation that a request goes on with; None if it begins one."""
@@ -213,25 +204,14 @@ class Conversations:
         now.at = self._clock()
         now.measure()
         with self._lock:
-            sessions = self._owners.setdefault(owner, OrderedDict())
-            before = sessions.pop(now.session, ())
+            before = self._known.pop((owner, now.session), ())
             kept = tuple(one for one in before if one is not last)[1 - CONVERSATIONS :]
-            sessions[now.session] = (*kept, now)
+            self._known[owner, now.session] = (*kept, now)
             self._bytes[owner.tenant] += now.bytes + _size(kept) - _size(before)
             while self._bytes.total() > self._max_bytes:
-                self._forget(max(self._bytes, key=self._bytes.__getitem__))
-
-    def _forget(self, tenant: str) -> None:
-        """Forget the session that a tenant used longest ago."""
-        owners = [owner for owner in self._owners if owner.tenant == tenant]
-        oldest = min(owners, key=lambda owner: _newest(next(iter(self._owners[owner].values()))))
-        _, gone = self._owners[oldest].popitem(last=False)
-        if not self._owners[oldest]:
-            del self._owners[oldest]
-        self._bytes[tenant] -= _size(gone)
-        if not self._bytes[tenant]:
-            del self._bytes[tenant]
-        self.forgotten[tenant] += len(gone)
+                ((tenant, _),) = self._bytes.most_common(1)
+                oldest = next(key for key in self._known if key[0].tenant == tenant)
+                self._bytes[tenant] -= _size(self._known.pop(oldest))
 
 
 def find_last(prompt: Prompt, known: Sequence[Conversation]) -> Conversation | None:
@@ -289,10 +269,6 @@ def _fences(message: Mapping[str, Any]) -> Iterator[str]:
     yield from (text for text in texts if without_fences(text) != text)
 
 
-def _as_plain(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else repr(value)
-
-
 def _goes_on(old: Prompt, new: Prompt) -> bool:
     """Whether a request whose first message is new goes on with the conversation: it holds most of the messages, or it
     is a compacted one.
@@ -310,7 +286,3 @@ def _extends(new: Prompt, old: Prompt) -> bool:
 
 def _size(known: Sequence[Conversation]) -> int:
     return sum(one.bytes for one in known)
-
-
-def _newest(known: Sequence[Conversation]) -> float:
-    return max((one.at for one in known), default=0.0)

@@ -4,10 +4,10 @@ Agents name their tools in many ways. A call that cannot be understood reads and
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import orjson
+from millgate.transcript.parts import parse_arguments
 
 _PATHS = ("file_path", "path", "filename", "filepath", "file", "target_file", "absolute_path", "notebook_path", "relative_path")  # fmt: skip
 _READS = re.compile(r"read|view|open|cat\b|get_?file|fetch_?file", re.IGNORECASE)
@@ -29,8 +29,10 @@ class Touched:
 
 def touched_files(tool: str, arguments: object) -> Touched:
     """The files of one call."""
-    values = _values(arguments)
-    path = next((values[name] for name in _PATHS if isinstance(values.get(name), str)), None)
+    given = parse_arguments(arguments)
+    values = given if isinstance(given, dict) else {"input": given}
+    paths = (values.get(name) for name in _PATHS)
+    path = next((one for one in paths if isinstance(one, str)), None)
     command = values.get("command")
     if path is not None:
         if tool.startswith("str_replace"):  # one tool that views and edits, by its command
@@ -45,23 +47,11 @@ def touched_files(tool: str, arguments: object) -> Touched:
     return Touched(reads=tuple(dict.fromkeys(shown)))
 
 
-def _values(arguments: object) -> dict[str, Any]:
-    if isinstance(arguments, str):
-        try:
-            arguments = orjson.loads(arguments)
-        except orjson.JSONDecodeError:
-            return {"input": arguments}
-    return arguments if isinstance(arguments, dict) else {}
-
-
-def _command(values: dict[str, Any]) -> str:
-    for name in _COMMANDS:
-        value = values.get(name)
-        if isinstance(value, str):
-            return value[:100_000]
-        if isinstance(value, list):
-            return " ".join(part for part in value if isinstance(part, str))[:100_000]
-    return ""
+def _command(values: Mapping[str, object]) -> str:
+    found = (values.get(name) for name in _COMMANDS)
+    command = next((one for one in found if isinstance(one, str | list)), "")
+    words = [command] if isinstance(command, str) else filter(lambda one: isinstance(one, str), command)  # fmt: skip
+    return " ".join(words)[:100_000]
 
 
 def _is_path(word: str) -> bool:

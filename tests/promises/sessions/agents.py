@@ -60,11 +60,15 @@ class Agent:
         """A person speaks; the model reads files, a request for each, and answers."""
         self.put_person(words)
         yield self.request("ask")
-        for number in reads:
+        yield from self.read(reads)
+        self.put_answer(answer)
+
+    def read(self, numbers):
+        """The model reads files, a request for each."""
+        for number in numbers:
             self.calls += 1
             self.put_call(f"c{self.session}{self.calls}", f"src/app/module_{number}.py", source(number))  # fmt: skip
             yield self.request()
-        self.put_answer(answer)
 
     def compact(self):
         """The agent asks for a summary and goes on with it."""

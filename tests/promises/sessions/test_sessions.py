@@ -111,6 +111,13 @@ def test_a_resumed_session_is_folded_as_before_though_there_is_no_store(
     book >> claude.ask("Where were we?", (0, 2)) << promise.every_prefix_holds
 
 
+@pytest.mark.parametrize("agent", ["claude", "opencode", "pi"])
+def test_a_window_that_is_compacted_amid_a_turn_is_folded_the_same_in_every_request(gateway_with, agent):  # fmt: skip
+    book, one = Playbook(gateway_with(fold=True)), AGENTS[agent]("amid")
+    book >> one.ask("How does the import read its pages?", (0, 1, 0)) >> one.compact()
+    book >> one.read((1, 2, 1, 2, 3)) << promise.every_prefix_holds
+
+
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "hermes"])
 def test_the_notes_of_a_circle_stay_where_they_are(gateway_with, agent):
     book = Playbook(gateway_with())
