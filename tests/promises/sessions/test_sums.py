@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 
 import pytest
 from tests.promises.sessions.agents import ClaudeCode
@@ -43,7 +44,7 @@ def rows(session):
 
 @pytest.fixture(scope="module")
 def told_by_wrap(session):
-    return Summary({"guarded": REQUESTS}, [session[2].metrics.text()])
+    return Summary(Counter({"guarded": REQUESTS}), [session[2].metrics.text()])
 
 
 def test_a_token_that_was_folded_counts_once(session, rows, told_by_wrap, tmp_path):
