@@ -258,21 +258,19 @@ def copy(source: str, target: str, traces: bool) -> Output:
         with progress_bar("copying") as on_chunks:
             found = copy_store(origin, goal, traces=traces, on_chunks=on_chunks)
     equal = all(one.equal for one in found)
-    rows = [{**asdict(one), "equal": one.equal} for one in found]
-    return Output(
-        rows, _describe_comparison(found, time.monotonic() - began), code=0 if equal else 1
-    )
+    said = _describe_comparison(found, time.monotonic() - began)
+    return Output(found, said, code=0 if equal else 1)
 
 
 def _describe_comparison(found: list[Comparison], seconds: float) -> str:
     lines = [
-        f"differs: {one.tenant} {one.kind}: {one.source.count:,} and {one.target.count:,}"
+        f"differs: {one.tenant} {one.kind}: {one.source:,} and {one.target:,}"
         for one in found
         if not one.equal
     ]
     kinds = dict.fromkeys(one.kind for one in found)
     counts = ", ".join(
-        f"{sum(one.source.count for one in found if one.kind == kind):,} {kind}" for kind in kinds
+        f"{sum(one.source for one in found if one.kind == kind):,} {kind}" for kind in kinds
     )
     lines.append(
         "the stores differ: something wrote to one of them, or TO held other documents before; run it again"

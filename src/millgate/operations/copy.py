@@ -6,7 +6,7 @@ where it was when it is started again. At the end both stores are read through a
 there are, and a checksum of them all. What is derived (indexes) is made anew.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
@@ -40,32 +40,19 @@ class WholeStore(Store, Protocol):
         """Let a tenant have these secrets and no others."""
 
 
-@dataclass(frozen=True, slots=True)
-class KindSum:
-    """How many there are of a kind, and a checksum that no order changes."""
-
-    count: int = 0
-    checksum: int = 0
-
-    def add(self, value: object) -> "KindSum":
-        """The sum with one more."""
-        digest = blake2b(encode(value).encode(), digest_size=8).digest()
-        return KindSum(self.count + 1, (self.checksum + int.from_bytes(digest, "big")) % 2**64)
+KindSum = tuple[int, int]
+"""How many there are of a kind, and a checksum that no order changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One kind of one tenant in both stores."""
+    """One kind of one tenant in both stores: how many each has, and whether they are the same."""
 
     tenant: str
     kind: str
-    source: KindSum
-    target: KindSum
-
-    @property
-    def equal(self) -> bool:
-        """Whether both stores hold the same."""
-        return self.source == self.target
+    source: int
+    target: int
+    equal: bool
 
 
 def copy_store(
@@ -99,10 +86,11 @@ def compare(
 ) -> list[Comparison]:
     """Every kind that either store holds of a tenant, in both."""
     one, two = tally(source, tenant, traces=traces), tally(target, tenant, traces=traces)
-    return [
-        Comparison(tenant, kind, one.get(kind, KindSum()), two.get(kind, KindSum()))
-        for kind in dict.fromkeys((*one, *two))
-    ]
+    found = []
+    for kind in dict.fromkeys((*one, *two)):
+        here, there = one.get(kind, (0, 0)), two.get(kind, (0, 0))
+        found.append(Comparison(tenant, kind, here[0], there[0], here == there))
+    return found
 
 
 def tally(store: WholeStore, tenant: str, *, traces: bool = True) -> dict[str, KindSum]:
@@ -111,7 +99,9 @@ def tally(store: WholeStore, tenant: str, *, traces: bool = True) -> dict[str, K
     for kind, value in chain(
         _read_written(store, tenant), _read_kept(store, tenant, traces=traces)
     ):
-        found[kind] = found.get(kind, KindSum()).add(value)
+        digest = blake2b(encode(value).encode(), digest_size=8).digest()
+        count, checksum = found.get(kind, (0, 0))
+        found[kind] = count + 1, (checksum + int.from_bytes(digest, "big")) % 2**64
     return found
 
 
@@ -160,12 +150,21 @@ def _write(source: WholeStore, target: WholeStore, tenant: str, batch: list[Item
     documents = [item for item in batch if isinstance(item, Document)]
     if not _are_there(target, tenant, documents):
         target.put(tenant, documents, attachments=_attachments(source, tenant, documents))
-    target.link(tenant, [item for item in batch if isinstance(item, Edge)])
-    for item in batch:
+    write_records(target, tenant, batch)
+
+
+def write_records(target: Store, tenant: str, records: Sequence[Item]) -> None:
+    """Write edges, facts and reviews; a review that was decided in the target stays as it is."""
+    target.link(tenant, [item for item in records if isinstance(item, Edge)])
+    for item in records:
         if isinstance(item, Fact) and target.fact(tenant, item.id) != item:
             target.save_fact(tenant, item)
         elif isinstance(item, Review):
-            _copy_review(target, tenant, item)
+            held = target.review(tenant, item.id)
+            if held is None or (held.status == item.status == "pending"):
+                target.save_review(tenant, item)
+            elif held.status == "pending":
+                target.decide(tenant, item)
 
 
 def _are_there(target: WholeStore, tenant: str, documents: list[Document]) -> bool:
@@ -188,14 +187,6 @@ def _attachments(store: Store, tenant: str, items: list[Item] | list[Document]) 
         for kind in store.kinds(tenant, collection)
         for id, value in store.attachments(tenant, collection, kind, some).items()
     ]
-
-
-def _copy_review(target: WholeStore, tenant: str, review: Review) -> None:
-    held = target.review(tenant, review.id)
-    if held is None or (held.status == review.status == "pending"):
-        target.save_review(tenant, review)
-    elif held.status == "pending":
-        target.decide(tenant, review)
 
 
 def _copy_state(source: WholeStore, target: WholeStore, tenant: str) -> None:

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from millgate.errors import InputError, NotFound
 from millgate.gateway import Millgate
-from millgate.operations.presence import did_you_mean
+from millgate.operations.presence import did_you_mean, enumerate_names
 from millgate.text.table import clip
 from millgate.types import Chunk, Fact, Review, Trace
 
-Kind = Literal["document", "chunk", "fact", "trace", "review"]
-_LISTED = 8  # things that an error lists
 _SHORTEST = 2  # characters that may stand for a whole id
 
 
@@ -19,15 +16,21 @@ _SHORTEST = 2  # characters that may stand for a whole id
 class Match:
     """What has an id: its kind, where it is, and itself; a document is its chunks in reading order."""
 
-    kind: Kind
+    kind: str
     id: str
-    collection: str = ""
-    value: tuple[Chunk, ...] | Fact | Trace | Review | None = None
+    collection: str
+    value: tuple[Chunk, ...] | Fact | Trace | Review
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}" + (f" in {self.collection}" if self.collection else "")
 
 
 def find(gate: Millgate, id: str) -> Match:
     """The one thing that has this id, or whose id begins so; an error that lists them if there are several."""
-    found = list(_exact(gate, id)) or (list(_begin(gate, id)) if len(id) >= _SHORTEST else [])
+    found = list(_exact(gate, id))
+    if not found and len(id) >= _SHORTEST:
+        names = dict.fromkeys(_begin(gate, id))
+        found = [match for name in names for match in _exact(gate, name)]
     if not found:
         known = [name for c in gate.collections() for name in gate.store.digests(gate.tenant, c)]
         meant = did_you_mean(id, known[:20_000])
@@ -35,59 +38,41 @@ def find(gate: Millgate, id: str) -> Match:
             f"nothing has the id {clip(id, 80)!r}", hint=f"{meant}see: millgate store list"
         )
     if len(found) > 1:
-        names = [f"{one.kind} {one.id}" + (f" in {one.collection}" if one.collection else "") for one in found]  # fmt: skip
-        rest = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         raise InputError(
-            f"{clip(id, 80)!r} stands for {len(names)} things",
-            hint=f"one of: {', '.join(names[:_LISTED])}{rest}",
+            f"{clip(id, 80)!r} stands for {len(found)} things",
+            hint=f"one of: {enumerate_names([str(one) for one in found])}",
         )
-    return _load(gate, found[0])
+    return found[0]
 
 
 def _exact(gate: Millgate, id: str) -> Iterator[Match]:
     store, tenant = gate.store, gate.tenant
     for collection in gate.collections():
-        if store.digests(tenant, collection, [id]):
-            yield Match("document", id, collection)
-        elif store.chunks(tenant, collection, [id]):
-            yield Match("chunk", id, collection)
-    if store.fact(tenant, id):
-        yield Match("fact", id)
-    if store.trace(tenant, id):
-        yield Match("trace", id)
-    if store.review(tenant, id):
-        yield Match("review", id)
+        if chunks := tuple(store.scan(tenant, collection, document=id)):
+            yield Match("document", id, collection, chunks)
+        elif chunks := tuple(store.chunks(tenant, collection, [id])):
+            yield Match("chunk", id, collection, chunks)
+    one: Fact | Trace | Review | None
+    for kind, one in (
+        ("fact", store.fact(tenant, id)),
+        ("trace", store.trace(tenant, id)),
+        ("review", store.review(tenant, id)),
+    ):
+        if one is not None:
+            yield Match(kind, id, "", one)
 
 
-def _begin(gate: Millgate, id: str) -> Iterator[Match]:
-    """What has an id that begins so. Chunks are named after their documents, so only those are looked through."""
+def _begin(gate: Millgate, id: str) -> Iterator[str]:
+    """The ids that begin so. Chunks are named after their documents, so only those are looked through."""
     store, tenant = gate.store, gate.tenant
     for collection in gate.collections():
         for name in store.digests(tenant, collection):
             if name.startswith(id):
-                yield Match("document", name, collection)
+                yield name
             elif id.startswith(f"{name}#"):
                 chunks = store.scan(tenant, collection, document=name)
-                yield from (Match("chunk", c.id, collection) for c in chunks if c.id.startswith(id))
-    yield from (Match("fact", f.id) for f in store.facts(tenant) if f.id.startswith(id))
+                yield from (chunk.id for chunk in chunks if chunk.id.startswith(id))
+    yield from (fact.id for fact in store.facts(tenant) if fact.id.startswith(id))
     traces = gate.traces(limit=gate.settings.trace.keep)
-    yield from (Match("trace", t.id) for t in traces if t.id.startswith(id))
-    yield from (Match("review", r.id) for r in store.reviews(tenant) if r.id.startswith(id))
-
-
-def _load(gate: Millgate, found: Match) -> Match:
-    """A match together with the value it stands for."""
-    store, tenant, id = gate.store, gate.tenant, found.id
-    value: tuple[Chunk, ...] | Fact | Trace | Review | None
-    match found.kind:
-        case "document":
-            value = tuple(store.scan(tenant, found.collection, document=id))
-        case "chunk":
-            value = tuple(store.chunks(tenant, found.collection, [id]))
-        case "fact":
-            value = store.fact(tenant, id)
-        case "trace":
-            value = store.trace(tenant, id)
-        case "review":
-            value = store.review(tenant, id)
-    return Match(found.kind, id, found.collection, value)
+    yield from (trace.id for trace in traces if trace.id.startswith(id))
+    yield from (review.id for review in store.reviews(tenant) if review.id.startswith(id))

@@ -5,15 +5,14 @@ chunks. Secrets, API keys and traces are left out, and what is derived is made a
 store.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from millgate.errors import InputError, MillgateError
 from millgate.knowledge.trust import check_trust
-from millgate.operations.copy import WholeStore
+from millgate.operations.copy import Item, WholeStore, write_records
 from millgate.protocols import Store
 from millgate.stores.codec import decode, encode
 from millgate.text.bounded_json import describe_json_error
@@ -37,16 +36,16 @@ def import_lines(
     number; the batches before it are written.
     """
     counts: dict[str, int] = {}
-    batch: list[tuple[str, str, Any]] = []
+    batch: dict[str, list[Item]] = {}
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         owner, kind, value = _parse(line, number)
-        batch.append((tenant or owner, kind, value))
+        batch.setdefault(tenant or owner, []).append(value)
         counts[kind] = counts.get(kind, 0) + 1
-        if len(batch) == _BATCH:
+        if sum(map(len, batch.values())) == _BATCH:
             _write(store, batch)
-            batch = []
+            batch = {}
     _write(store, batch)
     return counts
 
@@ -54,7 +53,7 @@ def import_lines(
 _KINDS: Mapping[str, type] = {"document": Document, "edge": Edge, "fact": Fact, "review": Review}
 
 
-def _parse(line: str | bytes, number: int) -> tuple[str, str, Any]:
+def _parse(line: str | bytes, number: int) -> tuple[str, str, Item]:
     hint = "a line is what `millgate store export` wrote"
     try:
         record = orjson.loads(line)
@@ -70,17 +69,7 @@ def _parse(line: str | bytes, number: int) -> tuple[str, str, Any]:
     return str(owner), kind, value
 
 
-def _write(store: Store, batch: list[tuple[str, str, Any]]) -> None:
-    for tenant in dict.fromkeys(owner for owner, _, _ in batch):
-        mine = [(kind, value) for owner, kind, value in batch if owner == tenant]
-        _put_documents(store, tenant, [value for kind, value in mine if kind == "document"])
-        store.link(tenant, [value for kind, value in mine if kind == "edge"])
-        for kind, value in mine:
-            if kind == "fact":
-                store.save_fact(tenant, value)
-            elif kind == "review" and store.review(tenant, value.id) is None:
-                store.save_review(tenant, value)
-
-
-def _put_documents(store: Store, tenant: str, documents: list[Document]) -> None:
-    store.put(tenant, [replace(d, chunks=tuple(d.chunks)) for d in documents])
+def _write(store: Store, batch: Mapping[str, Sequence[Item]]) -> None:
+    for tenant, records in batch.items():
+        store.put(tenant, [one for one in records if isinstance(one, Document)])
+        write_records(store, tenant, records)
