@@ -11,10 +11,8 @@ nearly full.
 
 from typing import Any
 
-from millgate.integrations.hermes.engine import MillgateEngine
-from millgate.integrations.hermes.host import host_class
+from millgate.integrations.hermes.engine import MillgateEngine, MillgateMemory, host_class
 from millgate.integrations.hermes.manager import MemoryManager
-from millgate.integrations.hermes.provider import MillgateMemory
 
 __all__ = [
     "MemoryManager",

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from millgate.integrations.blocks import LOGGER
-from millgate.integrations.hermes.host import Message, PressureAware
+from millgate.integrations.hermes.engine import Message, PressureAware
 from millgate.knowledge.providers import ProviderPool, RecallPolicy, prefetch_all_sync
 from millgate.pipeline.stages.decide import DecidePolicy, decide
 from millgate.published.context_strategy import pick_accepted
@@ -31,7 +31,8 @@ class MemoryManager(PressureAware):
         policy: RecallPolicy | None = None,
     ) -> None:
         self._tenant, self._policy = tenant, policy
-        self._providers: list[Any] = []
+        self.providers: list[Any] = []
+        """In the order they are asked."""
         self._pool = ProviderPool((), policy)
         self._secret = secrets.token_bytes(16)
         self.degraded: tuple[str, ...] = ()
@@ -39,15 +40,10 @@ class MemoryManager(PressureAware):
         for provider in providers:
             self.add_provider(provider)
 
-    @property
-    def providers(self) -> list[Any]:
-        """The providers, in the order they are asked."""
-        return list(self._providers)
-
     def add_provider(self, provider: Any) -> None:
         """Ask this one too."""
-        self._pool = ProviderPool([*self._providers, provider], self._policy)
-        self._providers.append(provider)
+        self._pool = ProviderPool([*self.providers, provider], self._policy)
+        self.providers.append(provider)
 
     def set_context_budget(self, *budget: Any, **parts: Any) -> None:
         """How full the window is (see PressureAware); the providers are told too."""
@@ -57,7 +53,7 @@ class MemoryManager(PressureAware):
     def initialize_all(self, session_id: str, **details: Any) -> None:
         """A session begins: those that are available are told of it, and of the tenant."""
         given = {"tenant": self._tenant, **details}
-        for provider in self._providers:
+        for provider in self.providers:
             if provider.is_available():
                 self._attempt(provider, provider.initialize, session_id=session_id, **given)
 
@@ -89,7 +85,7 @@ class MemoryManager(PressureAware):
     def get_all_tool_schemas(self) -> list[dict[str, Any]]:
         """The tools of all; of two with one name the first counts."""
         found: dict[str, dict[str, Any]] = {}
-        for provider in self._providers:
+        for provider in self.providers:
             for schema in provider.get_tool_schemas():
                 found.setdefault(schema["name"], schema)
         return list(found.values())
@@ -107,19 +103,19 @@ class MemoryManager(PressureAware):
 
     def shutdown_all(self) -> None:
         """The agent ends: all are closed, the last one first."""
-        for provider in reversed(self._providers):
+        for provider in reversed(self.providers):
             self._attempt(provider, provider.shutdown)
         self._pool.close()
 
     def _owner(self, tool_name: str) -> Any:
         named = (
-            p for p in self._providers if any(s["name"] == tool_name for s in p.get_tool_schemas())
+            p for p in self.providers if any(s["name"] == tool_name for s in p.get_tool_schemas())
         )
         return next(named, None)
 
     def _call_hook(self, hook: str, *given: Any, **details: Any) -> list[Any]:
         """Call a hook of every provider that has it."""
-        methods = [(p, getattr(p, hook, None)) for p in self._providers]
+        methods = [(p, getattr(p, hook, None)) for p in self.providers]
         return [
             self._attempt(provider, method, *given, **details)
             for provider, method in methods

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from millgate.integrations.hermes.engine import MillgateEngine, recall_for_question
-from millgate.integrations.hermes.host import host_class
+from millgate.integrations.hermes.engine import MillgateEngine, host_class, recall_for_question
 from millgate.integrations.hermes.tools import TOOLS, choose_strategy
 
 

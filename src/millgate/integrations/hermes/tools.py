@@ -4,8 +4,7 @@ Their names, actions and parameters are those that its agents were taught. Resul
 comes back as {"error": ...}, so that the model may try again.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -73,11 +72,7 @@ def call(gate: Millgate, name: str, args: Arguments) -> str:
     """The result of a tool call, as JSON."""
     if name == "context_strategy":
         return choose_strategy(args)
-    if name == "fact_feedback":
-        return _as_json(partial(_rate, gate, args))
-    if name == "fact_store":
-        return _as_json(partial(_use_facts, gate, args))
-    return _as_json(partial(_refuse, f"there is no tool {name!r}"))
+    return _as_json(lambda: _use(gate, name, args))
 
 
 def choose_strategy(args: Arguments, **_told: Any) -> str:
@@ -88,106 +83,78 @@ def choose_strategy(args: Arguments, **_told: Any) -> str:
 def _as_json(work: Callable[[], object]) -> str:
     try:
         return orjson.dumps(work()).decode()
-    except MillgateError as error:
-        return orjson.dumps({"error": str(error)}).decode()
     except KeyError as error:
         return orjson.dumps({"error": f"{error.args[0]} is missing"}).decode()
-    except (TypeError, ValueError) as error:
+    except (MillgateError, TypeError, ValueError) as error:
         return orjson.dumps({"error": str(error)}).decode()
 
 
-def _refuse(message: str) -> object:
-    raise InputError(message)
-
-
-def _rate(gate: Millgate, args: Arguments) -> object:
-    ratings = {"helpful": True, "unhelpful": False}
-    if args["action"] not in ratings:
-        raise InputError(f"action is {args['action']!r}", hint="use helpful or unhelpful")
-    rated = gate.feedback(str(args["fact_id"]), helpful=ratings[args["action"]])
-    return {"fact_id": rated.id, "old_trust": rated.old, "new_trust": rated.new}
-
-
-def _use_facts(gate: Millgate, args: Arguments) -> object:
+def _use(gate: Millgate, name: str, args: Arguments) -> object:
+    if name not in TOOLS:
+        raise InputError(f"there is no tool {name!r}")
     action = args["action"]
-    if action not in _ACTIONS:
-        raise InputError(f"action is {action!r}", hint=f"use one of: {', '.join(_ACTIONS)}")
-    return _ACTIONS[action](gate, args)
+    allowed = TOOLS[name]["parameters"]["properties"]["action"]["enum"]
+    if action not in allowed:
+        raise InputError(f"action is {action!r}", hint=f"use one of: {', '.join(allowed)}")
+    if name == "fact_feedback":
+        rated = gate.feedback(str(args["fact_id"]), helpful=action == "helpful")
+        return {"fact_id": rated.id, "old_trust": rated.old, "new_trust": rated.new}
+    if action in ("add", "update", "remove"):
+        return _change(gate, action, args)
+    most = max(1, int(args.get("limit") or 10))
+    if action == "contradict":
+        found = [
+            {"fact": _row(fact), "other": _row(other)}
+            for fact in _facts(gate, args)
+            for other in gate.facts.similar(fact)
+            if fact.id < other.id and _names(fact) & _names(other)
+        ]
+    else:
+        found = [_row(fact) for fact in _find(gate, action, args, most)]
+    return {"results": found[:most], "count": len(found[:most])}
 
 
-def _add(gate: Millgate, args: Arguments) -> object:
-    added = gate.remember(
-        args["content"], category=args.get("category") or "general", tags=_tags(args)
-    )
-    status = "echo" if added.repeats_injected_text else "added" if added.new else "known"
-    return {"fact_id": added.fact.id, "status": status}
-
-
-def _search(gate: Millgate, args: Arguments) -> object:
-    least = args.get("min_trust")
-    hits = gate.recall(
-        args["query"], limit=_limit(args), min_trust=None if least is None else float(least)
-    )
-    return _results([hit.fact for hit in hits if args.get("category") in (None, hit.fact.category)])
-
-
-def _probe(gate: Millgate, args: Arguments) -> object:
-    return _results(_naming(gate, args, {args["entity"].lower()}))
-
-
-def _relate(gate: Millgate, args: Arguments) -> object:
-    name = args["entity"].lower()
-    beside = {n.lower() for fact in _naming(gate, args, {name}) for n in fact.entities} - {name}
-    found = [f for f in _facts(gate, args) if beside & _names(f) and name not in _names(f)]
-    return _results(found[: _limit(args)])
-
-
-def _reason(gate: Millgate, args: Arguments) -> object:
-    return _results(_naming(gate, args, {name.lower() for name in args["entities"]}))
-
-
-def _contradict(gate: Millgate, args: Arguments) -> object:
-    found = [
-        {"fact": _row(fact), "other": _row(other)}
-        for fact in _facts(gate, args)
-        for other in gate.facts.similar(fact)
-        if fact.id < other.id and _names(fact) & _names(other)
-    ]
-    return {"results": found[: _limit(args)], "count": len(found)}
-
-
-def _update(gate: Millgate, args: Arguments) -> object:
-    id, delta = str(args["fact_id"]), args.get("trust_delta")
-    trust = None
+def _change(gate: Millgate, action: str, args: Arguments) -> object:
+    tags = [tag.strip() for tag in str(args.get("tags") or "").split(",") if tag.strip()]
+    if action == "add":
+        category = args.get("category") or "general"
+        added = gate.remember(args["content"], category=category, tags=tags)
+        status = "echo" if added.repeats_injected_text else "added" if added.new else "known"
+        return {"fact_id": added.fact.id, "status": status}
+    id = str(args["fact_id"])
+    if action == "remove":
+        gate.facts.forget(id)
+        return {"removed": True}
+    trust, delta = None, args.get("trust_delta")
     if delta is not None:
         trust = min(1.0, max(0.0, gate.facts.get(id).trust + float(delta)))
-    tags = _tags(args) if "tags" in args else None
     changed = gate.facts.update(
-        id, content=args.get("content"), category=args.get("category"), tags=tags, trust=trust
+        id,
+        content=args.get("content"),
+        category=args.get("category"),
+        tags=tags if "tags" in args else None,
+        trust=trust,
     )
     return {"updated": True, "fact": _row(changed)}
 
 
-def _remove(gate: Millgate, args: Arguments) -> object:
-    gate.facts.forget(str(args["fact_id"]))
-    return {"removed": True}
-
-
-def _list(gate: Millgate, args: Arguments) -> object:
-    return _results(_facts(gate, args)[: _limit(args)])
-
-
-_ACTIONS: Mapping[str, Callable[[Millgate, Arguments], object]] = {
-    "add": _add,
-    "search": _search,
-    "probe": _probe,
-    "related": _relate,
-    "reason": _reason,
-    "contradict": _contradict,
-    "update": _update,
-    "remove": _remove,
-    "list": _list,
-}
+def _find(gate: Millgate, action: str, args: Arguments, most: int) -> Sequence[Fact]:
+    """The facts that an action looks for, the best or the most trusted first."""
+    if action == "search":
+        least = args.get("min_trust")
+        given = None if least is None else float(least)
+        hits = gate.recall(args["query"], limit=most, min_trust=given)
+        return [hit.fact for hit in hits if args.get("category") in (None, hit.fact.category)]
+    facts = _facts(gate, args)
+    if action == "list":
+        return facts
+    asked = args["entities"] if action == "reason" else [args["entity"]]
+    names = {name.lower() for name in asked}
+    naming = [fact for fact in facts if names and names <= _names(fact)]
+    if action != "related":  # probe: all about one name; reason: those that name all of several
+        return naming
+    beside = {name for fact in naming for name in _names(fact)} - names
+    return [fact for fact in facts if beside & _names(fact) and not names & _names(fact)]
 
 
 def _facts(gate: Millgate, args: Arguments) -> list[Fact]:
@@ -196,18 +163,8 @@ def _facts(gate: Millgate, args: Arguments) -> list[Fact]:
     )
 
 
-def _naming(gate: Millgate, args: Arguments, names: set[str]) -> list[Fact]:
-    """The facts that name all of these, the most trusted first."""
-    found = [fact for fact in _facts(gate, args) if names and names <= _names(fact)]
-    return found[: _limit(args)]
-
-
 def _names(fact: Fact) -> set[str]:
     return {name.lower() for name in fact.entities}
-
-
-def _results(facts: list[Fact]) -> object:
-    return {"results": [_row(fact) for fact in facts], "count": len(facts)}
 
 
 def _row(fact: Fact) -> dict[str, Any]:
@@ -215,11 +172,3 @@ def _row(fact: Fact) -> dict[str, Any]:
         "fact_id": fact.id, "content": fact.content, "category": fact.category,
         "tags": list(fact.tags), "entities": list(fact.entities), "trust": fact.trust,
     }  # fmt: skip
-
-
-def _tags(args: Arguments) -> list[str]:
-    return [tag.strip() for tag in str(args.get("tags") or "").split(",") if tag.strip()]
-
-
-def _limit(args: Arguments) -> int:
-    return max(1, int(args.get("limit") or 10))
