@@ -6,7 +6,6 @@ A greeting and a reply such as "go on" get nothing, and a question that points b
 A gate that fails costs the block and never the turn: the reason is logged as a warning.
 """
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from sys import getsizeof
 from typing import Any
 
+from millgate.calls.loop import async_version
 from millgate.errors import InputError, MillgateError
 from millgate.gateway import Millgate
 from millgate.sessions.conversation import Conversation, Conversations
@@ -22,7 +22,7 @@ from millgate.text.fence import without_fences
 from millgate.text.wanted import asks_nothing, is_reply, names_nothing
 from millgate.transcript.parts import question_of, read, texts_of
 from millgate.transcript.topic import Topic
-from millgate.types import Context, ContextBudget, Request, Window
+from millgate.types import ContextBudget, Request, Window
 
 LOGGER = logging.getLogger("millgate.integrations")
 MAX_BYTES = 32_000_000  # of blocks that are remembered: some 6 000 of 1 000 tokens
@@ -69,13 +69,7 @@ class Blocks:
             self._fail(error)
             return None
 
-    async def aobserve(
-        self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = (), session: str = ""
-    ) -> Conversation | None:
-        """The same in an event loop."""
-        if not self.asking.remember:
-            return None
-        return await asyncio.to_thread(self.observe, messages, preamble, session)
+    aobserve = async_version(observe)
 
     def put_back(self, seen: Conversation | None) -> str:
         """What a compaction amid a turn lost of instructions and to-dos, for the end of the window; "" for nothing."""
@@ -103,7 +97,7 @@ class Blocks:
                 known, asked = self.known_block(seen), topic.read(question) or question
                 new = None if known is not None else (len(placed), asked, seen)
                 if known:
-                    placed.append(as_message(known))
+                    placed.append({"role": "user", "content": known})
                     texts.append(known)
             placed.append(message)
             texts += own
@@ -123,60 +117,33 @@ class Blocks:
         With `seen`, the conversation, what a compaction took out of it stands first. A block that is not `wanted` is
         none, in later requests too.
         """
-        if (known := self.known_block(texts)) is not None:
+        key = _key(texts)
+        if (known := self._known.get(key)) is not None:
             return known
+        asking, length = self.asking, self.asking.context_length
+        asked = Request(
+            query, tenant=self.gate.tenant, window=Window.of(list(texts)), budget=asking.budget,
+            collection=asking.collection, session=asking.session,
+            context_budget=ContextBudget(length, used_tokens) if length else None,
+        )  # fmt: skip
+        is_first = not any(map(is_block, texts))
+        nothing = asks_nothing(query) or names_nothing(query) or (is_reply(query) and not is_first)
         try:
-            asked = self._request(query, texts, used_tokens)
             lost = self.gate.lost_messages.put_back(seen, asked) if seen else ""
             found = ""
-            if wanted and not _needs_none(query, texts):
-                found = _text_of(self.gate.context_for(self._without(asked, lost)))
+            if wanted and not nothing:
+                if lost:
+                    left = max(1, asking.budget - self.gate.count_tokens(lost))
+                    asked = replace(asked, budget=left, window=Window((*texts, lost)))
+                made = self.gate.context_for(asked)
+                found = made.text if made.is_worth_adding else ""
         except MillgateError as error:
             return self._fail(error)
-        return self._keep(texts, lost, found)
-
-    async def afind(
-        self,
-        query: str,
-        texts: Sequence[str],
-        *,
-        used_tokens: int = 0,
-        seen: Conversation | None = None,
-    ) -> str:
-        """The same in an event loop."""
-        if (known := self.known_block(texts)) is not None:
-            return known
-        try:
-            asked = self._request(query, texts, used_tokens)
-            lost = await self.gate.lost_messages.aput_back(seen, asked) if seen else ""
-            found = ""
-            if not _needs_none(query, texts):
-                found = _text_of(await self.gate.acontext_for(self._without(asked, lost)))
-        except MillgateError as error:
-            return self._fail(error)
-        return self._keep(texts, lost, found)
-
-    def _request(self, query: str, texts: Sequence[str], used_tokens: int) -> Request:
-        asking = self.asking
-        window = (
-            ContextBudget(asking.context_length, used_tokens) if asking.context_length else None
-        )
-        return Request(
-            query, tenant=self.gate.tenant, window=Window.of(list(texts)), budget=asking.budget,
-            collection=asking.collection, session=asking.session, context_budget=window,
-        )  # fmt: skip
-
-    def _without(self, asked: Request, lost: str) -> Request:
-        """The question for the rest of its block, behind what was put back."""
-        if not lost:
-            return asked
-        left = max(1, asked.budget - self.gate.count_tokens(lost))
-        return replace(asked, budget=left, window=Window((*asked.window.texts, lost)))
-
-    def _keep(self, texts: Sequence[str], lost: str, found: str) -> str:
-        block = f"{lost}\n{found}" if lost and found else lost or found
-        self._known.put(_key(texts), block)
+        block = "\n".join(filter(None, (lost, found)))
+        self._known.put(key, block)
         return block
+
+    afind = async_version(find)
 
     def _fail(self, error: MillgateError) -> str:
         LOGGER.warning("no context was added: %s", error)
@@ -197,23 +164,8 @@ class Placed:
 
     def with_block(self, block: str) -> list[Any]:
         """The messages, with this block in front of the last question; none if it is empty."""
-        added = [as_message(block)] if block else []
+        added = [{"role": "user", "content": block}] if block else []
         return [*self.messages[: self.at], *added, *self.messages[self.at :]]
-
-
-def as_message(block: str) -> dict[str, str]:
-    """A block as a message of its own."""
-    return {"role": "user", "content": block}
-
-
-def _text_of(context: Context) -> str:
-    """The text of a context, if anything in it is likely enough to be added unasked."""
-    return context.text if context.is_worth_adding else ""
-
-
-def _needs_none(query: str, texts: Sequence[str]) -> bool:
-    is_first = not any(map(is_block, texts))
-    return asks_nothing(query) or names_nothing(query) or (is_reply(query) and not is_first)
 
 
 def is_block(text: str) -> bool:

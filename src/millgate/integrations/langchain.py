@@ -20,12 +20,11 @@ from millgate.guard.channels import REASONING, TOOL, Piece
 from millgate.guard.objects import GuardedObjects
 from millgate.integrations.passages import places, sift
 from millgate.text.tokens import estimate_tokens
-from millgate.types import Context, Request, Sifted, Window, WindowLike
+from millgate.types import Sifted, WindowLike
 
 try:
     from langchain_core.callbacks import (
         AsyncCallbackManagerForLLMRun,
-        AsyncCallbackManagerForRetrieverRun,
         CallbackManagerForLLMRun,
         CallbackManagerForRetrieverRun,
         Callbacks,
@@ -71,19 +70,20 @@ class MillgateRetriever(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return _documents(self.gate.context_for(self._request(query)))
-
-    async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
-    ) -> list[Document]:
-        return _documents(await self.gate.acontext_for(self._request(query)))
-
-    def _request(self, query: str) -> Request:
-        window = Window.of(self.window() if self.window else None)
-        return Request(
-            query, tenant=self.gate.tenant, window=window,
-            budget=self.budget, k=self.k, collection=self.collection,
-        )  # fmt: skip
+        window = self.window() if self.window else None
+        context = self.gate.context(
+            query, window=window, budget=self.budget, k=self.k, collection=self.collection
+        )
+        return [
+            Document(
+                text, id=chunk.id,
+                metadata={
+                    **chunk.metadata, "id": chunk.id, "document": chunk.document, "title": chunk.title,
+                    "source": source, "trace": context.trace.id,
+                },
+            )
+            for chunk, text, source in zip(context.chunks, context.texts, context.sources, strict=True)
+        ]  # fmt: skip
 
 
 class MillgateCompressor(BaseDocumentCompressor):
@@ -186,20 +186,6 @@ class GuardedChatModel(BaseChatModel):
         # providers disagree about what sampling they take, so words alone ask the model to go on
         arguments = {"model": self.model_name, **self.guard}
         return GuardedObjects(generate, read=_read, write=_with_text, **arguments)
-
-
-def _documents(context: Context) -> list[Document]:
-    shown = zip(context.chunks, context.texts, strict=True)
-    return [
-        Document(
-            text, id=chunk.id,
-            metadata={
-                **chunk.metadata, "id": chunk.id, "document": chunk.document, "title": chunk.title,
-                "source": context.sources[at], "trace": context.trace.id,
-            },
-        )
-        for at, (chunk, text) in enumerate(shown)
-    ]  # fmt: skip
 
 
 def _as_chunk(message: BaseMessage) -> AIMessageChunk:

@@ -74,11 +74,7 @@ class MillgateMiddleware(AgentMiddleware[Any, Any, Any]):
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """The same in an event loop."""
-        question, texts = _question(state["messages"])
-        if not question or self._blocks is None:
-            return None
-        seen = await self._blocks.aobserve(*self._conversation(state))
-        return _as_update(await self._blocks.afind(question, texts, seen=seen))
+        return await asyncio.to_thread(self.before_agent, state, runtime)
 
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """What was lost, as a message at the end, if the conversation was compacted amid a turn."""

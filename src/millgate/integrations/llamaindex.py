@@ -8,6 +8,7 @@ retriever what needs no store: repeats go, and the rest is packed. The memory bl
 leave the chat history, and recalls those that a question is about.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from millgate.errors import MissingExtra
 from millgate.gateway import Millgate
 from millgate.integrations.blocks import Asking, Blocks
 from millgate.integrations.passages import places, sift
-from millgate.types import Context, Request, Sifted, Window, WindowLike
+from millgate.types import Sifted, WindowLike
 
 try:
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -52,16 +53,26 @@ class MillgateRetriever(BaseRetriever):
         self._collection, self._window = collection, window
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(self._gate.context_for(self._request(query_bundle)))
+        window = self._window() if self._window else None
+        context = self._gate.context(
+            query_bundle.query_str, window=window, budget=self._budget, k=self._k, collection=self._collection
+        )  # fmt: skip
+        found = []
+        for chunk, text, source in zip(context.chunks, context.texts, context.sources, strict=True):
+            ours = {"document": chunk.document, "source": source, "trace": context.trace.id}
+            node = TextNode(
+                id_=chunk.id, text=text,
+                metadata={**chunk.metadata, "title": chunk.title, **ours},
+                # what leads back to the trace is for programs, and not worth the model's tokens
+                excluded_llm_metadata_keys=[*ours, *chunk.metadata],
+                excluded_embed_metadata_keys=[*ours, *chunk.metadata],
+            )  # fmt: skip
+            candidate = context.trace.find(chunk.id)
+            found.append(NodeWithScore(node=node, score=candidate.score if candidate else None))
+        return found
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(await self._gate.acontext_for(self._request(query_bundle)))
-
-    def _request(self, asked: QueryBundle) -> Request:
-        return Request(
-            asked.query_str, tenant=self._gate.tenant, budget=self._budget, k=self._k,
-            collection=self._collection, window=Window.of(self._window() if self._window else None),
-        )  # fmt: skip
+        return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
 class MillgatePostprocessor(BaseNodePostprocessor):
@@ -123,19 +134,3 @@ class MillgateMemoryBlock(BaseMemoryBlock[str]):
             turns.setdefault(session, []).append(turn)
         for session, said in turns.items():
             await self.gate.aadd_turns(session, [turn for turn in said if turn["content"]])
-
-
-def _nodes(context: Context) -> list[NodeWithScore]:
-    found = []
-    for chunk, text, source in zip(context.chunks, context.texts, context.sources, strict=True):
-        ours = {"document": chunk.document, "source": source, "trace": context.trace.id}
-        node = TextNode(
-            id_=chunk.id, text=text,
-            metadata={**chunk.metadata, "title": chunk.title, **ours},
-            # what leads back to the trace is for programs, and not worth the model's tokens
-            excluded_llm_metadata_keys=[*ours, *chunk.metadata],
-            excluded_embed_metadata_keys=[*ours, *chunk.metadata],
-        )  # fmt: skip
-        candidate = context.trace.find(chunk.id)
-        found.append(NodeWithScore(node=node, score=candidate.score if candidate else None))
-    return found
