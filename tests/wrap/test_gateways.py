@@ -34,7 +34,6 @@ def test_a_gateway_has_the_users_settings_its_store_and_traces_that_somebody_can
     assert made.store == (store or "of-the-user")
     assert bool(made.trace.keep) is kept
     assert made.proxy.context is True
-    assert made.guard.keep_alive_s == gateways.NEVER_S
     assert list(made.proxy.upstreams) == ["wrapped"]
     assert made.fold.mode == "off"
     assert settings_for(GatewaySpec(store, fold=True, upstream=UPSTREAM)).fold.mode == "on"

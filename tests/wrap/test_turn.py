@@ -10,7 +10,6 @@ from tests.waiting import MOST_S
 from millgate.errors import UpstreamError
 from millgate.service.edge.reply import BROKEN_OFF
 from millgate.service.proxy.http_client import Address
-from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.wrap.spec import GatewaySpec
 from millgate.wrap.turn import AgentReply, AgentRequest, AgentTurn
 
@@ -24,7 +23,7 @@ HEADERS = [
 
 
 class Answer:
-    """A response of these parts; an exception among them is raised, None is a tick of silence."""
+    """A response of these parts; an exception among them is raised."""
 
     def __init__(self, *parts, status=200):
         self.status, self.headers, self.parts, self.closed = status, STREAM, list(parts), False
@@ -145,19 +144,6 @@ async def test_a_gateway_that_answers_is_the_one_the_agent_hears():
     assert (turn.route, status, got) == ("guarded", 200, b"one two")
     assert (gateways.answered, gateway.heard, gateway.answer.closed) == ([gateway], 2, True)
     assert turn.gateway is None
-
-
-async def test_while_nothing_comes_the_agent_gets_a_comment_between_two_events():
-    gateway = Gateway(None, b"data: 1\n\n", None, b"data:", None, b" 2\n\n")
-    _, _, _, got = await take(Upstream(), gateway)
-    assert got == KEEP_ALIVE + b"data: 1\n\n" + KEEP_ALIVE + b"data: 2\n\n"
-
-
-async def test_a_stream_is_one_however_its_type_is_written():
-    gateway = Gateway(None, b"data: 1\n\n")
-    gateway.answer.headers = [(b"content-type", b"Text/Event-Stream; charset=utf-8")]
-    _, _, _, got = await take(Upstream(), gateway)
-    assert got == KEEP_ALIVE + b"data: 1\n\n"
 
 
 async def test_the_gateway_gets_the_turns_name_and_what_the_agent_wants_of_it_but_no_key():

@@ -38,11 +38,7 @@ NEVER_S = 86_400.0  # the client of a wrapped agent decides how long it waits
 
 
 def settings_for(spec: GatewaySpec) -> Settings:
-    """The user's settings, with what wrapping needs.
-
-    No comments keep a stream alive, so that a stream without a loop is the upstream's to the byte: the supervisor
-    sends them.
-    """
+    """The user's settings, with what wrapping needs."""
     upstream = {"url": spec.upstream, "answer_s": NEVER_S, "idle_s": NEVER_S}
     arguments: dict[str, object] = {
         "proxy": {"context": spec.inject, "upstreams": {UPSTREAM: upstream}},
@@ -56,9 +52,7 @@ def settings_for(spec: GatewaySpec) -> Settings:
         arguments["store"] = spec.store
     if spec.store == MEMORY:
         arguments["trace"] = {"keep": 0}  # the store ends with the gateway
-    settings = load(arguments=arguments)
-    guard = settings.guard.replace({"keep_alive_s": NEVER_S})
-    return settings.model_copy(update={"guard": guard})
+    return load(arguments=arguments)
 
 
 def open_gateway(spec: GatewaySpec) -> tuple[Starlette, Settings]:

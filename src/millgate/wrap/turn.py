@@ -24,19 +24,15 @@ from millgate.service.proxy.http_client import (
     KEY_HEADERS,
     Address,
     HttpClient,
-    HttpResponse,
     Timeouts,
     UpstreamRequest,
     UpstreamReset,
-    is_event_stream,
 )
-from millgate.service.proxy.sse import KEEP_ALIVE
 from millgate.service.wire import FIRST_ERROR, Headers, reset_at_close
 from millgate.wrap.gateways import NEVER_S, Gateway, Gateways
 from millgate.wrap.spec import UPSTREAM
 
 STEP_S = 0.05  # between two looks at what a gateway took of a turn: shorter than a person notices
-KEEP_ALIVE_S = 10.0
 CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal that is meant
 TURN_HEADER = b"millgate-turn"
 NOT_SENT = (b"host", b"content-length", b"expect", TURN_HEADER)
@@ -107,28 +103,17 @@ class AgentReply:
         """Whether the agent is slow to take what there is."""
         self.response: web.StreamResponse | None = None
         self._request = request
-        self._is_stream = False
 
     async def begin(self, status: int, headers: Headers) -> None:
         """Send status and headers, if that was not done before."""
         if self.response is None:
-            self._is_stream = is_event_stream(headers)
             self.response = response_for(status, headers)
             await self.response.prepare(self._request)
 
     async def write(self, data: bytes) -> None:
         """Send more of the body."""
-        self.sent += data
-        await self._send(data)
-
-    async def keep_alive(self) -> None:
-        """Send a comment between two events, so that an agent that waits knows we are there."""
-        whole = not self.sent or self.sent.endswith((b"\n\n", b"\r\n\r\n"))
-        if self.response is not None and self._is_stream and whole:
-            await self._send(KEEP_ALIVE)
-
-    async def _send(self, data: bytes) -> None:
         assert self.response is not None
+        self.sent += data
         self.waits_for_agent = True
         try:
             await self.response.write(data)
@@ -323,7 +308,7 @@ class AgentTurn:
             if self._is_refusal(response.status):
                 return False
             await self.reply.begin(response.status, response.headers)
-            while data := await self._next(response):
+            while data := await response.read():
                 gateway.heard += 1
                 await self.reply.write(data)
         except UpstreamError:
@@ -331,12 +316,6 @@ class AgentTurn:
         finally:
             await response.close()
         return True
-
-    async def _next(self, response: HttpResponse) -> bytes:
-        """The next bytes of a response; while none come, the agent gets keep-alives."""
-        while (data := await response.read(KEEP_ALIVE_S)) is None:
-            await self.reply.keep_alive()
-        return data
 
     def _is_refusal(self, status: int) -> bool:
         """Whether this is an error of the gateway's own: neither the upstream's nor a cap that the user has set.

@@ -158,7 +158,7 @@ class GuardedAnswer:
         self._fields, self._usage = exchange.request.fields, UsageSum()
         dialect, fields, facts = exchange.dialect, self._fields, exchange.proxy.upstreams.facts
         self._refuses_sampling = (
-            exchange.upstream_name,
+            self._call.upstream,
             exchange.request.model,
             "refuses sampling",
         )

@@ -55,7 +55,7 @@ async def observe_compaction(exchange: Exchange) -> None:
     """Compare the window with the last one of its conversation; `exchange.window` says what was found."""
     call, last = exchange.call, exchange.last
     mode = exchange.original.options.compaction or exchange.proxy.compaction.mode_for(
-        upstream=exchange.upstream_name, key=exchange.caller.key, session=call.session
+        upstream=call.upstream, key=exchange.caller.key, session=call.session
     )
     if mode == "off" or exchange.prompt is None:
         return

@@ -136,7 +136,6 @@ class Exchange:
     """The request as the client sent it."""
     request: ProxyRequest = field(init=False)
     """The request as the upstream gets it."""
-    upstream_name: str = ""
     upstream: UpstreamPolicy = field(init=False)
     reply_headers: dict[str, str] = field(default_factory=dict)
     """Headers of ours on the reply."""
@@ -167,11 +166,6 @@ class Exchange:
     def betas(self) -> str:
         """The provider's feature headers, which it keys its cache on."""
         return header(self.headers, b"anthropic-beta").decode("latin-1")
-
-    @property
-    def conversation_owner(self) -> str:
-        """The same, with the session."""
-        return "\0".join((*self.owner, self.call.session))
 
     @classmethod
     def begin(

@@ -97,9 +97,8 @@ class Relay:
         self._share = share or Share(ByteBudget())
         self._frame: Frame | None = None  # the one that is out in part
         self._calls = 0
-        self._waiting = deque[
-            Frame
-        ]()  # the first call's frames that had not gone out before this event
+        # the first call's frames that had not gone out before this event
+        self._waiting = deque[Frame]()
         self._held = 0  # bytes of events that have not gone out
         self._unsplit = 0  # bytes of the event that is still coming in
         self._closing = ""  # words of ours that end an answer which kept looping
@@ -117,7 +116,12 @@ class Relay:
         """
         self.machine.start()
         while True:
-            self._begin_call()
+            self._calls += 1
+            self.dialect.restart()
+            self.usage.begin()
+            self._share.drop(self._held)
+            self._held = 0
+            self._waiting.clear()
             try:
                 await self._read_call(response)
             except BaseException as error:
@@ -137,14 +141,6 @@ class Relay:
                 break
         await self._send(self._finish())
         return response
-
-    def _begin_call(self) -> None:
-        self._calls += 1
-        self.dialect.restart()
-        self.usage.begin()
-        self._share.drop(self._held)
-        self._held = 0
-        self._waiting.clear()
 
     def _count_severed(self) -> None:
         prompt = estimate_prompt(self._fields)

@@ -107,7 +107,7 @@ async def _send_asking_usage(exchange: Exchange) -> HttpResponse:
     An upstream that refuses these fields is asked again without them, and the next time at once.
     """
     request, facts = exchange.request, exchange.proxy.upstreams.facts
-    who = exchange.upstream_name, request.model
+    who = exchange.call.upstream, request.model
     fields = exchange.dialect.ask_usage(request.fields) if exchange.hold else {}
     if not fields or (*who, "refuses usage") in facts:
         return await _send(exchange, request.body)

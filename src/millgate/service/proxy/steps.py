@@ -109,7 +109,7 @@ def choose_upstream(exchange: Exchange) -> None:
     request, call = exchange.request, exchange.call
     found = exchange.proxy.upstreams.find(request.model, request.options.upstream)
     call.upstream, exchange.upstream = found
-    exchange.upstream_name, call.server = call.upstream, exchange.upstream.url
+    call.server = exchange.upstream.url
     exchange.reply_headers |= {"x-millgate-upstream": call.upstream, "x-millgate-call": call.id}
 
 
@@ -211,18 +211,22 @@ async def prepare_request(exchange: Exchange) -> None:
         call.sent = done.request.body if len(done.request.body) <= HUGE else b""
         if call.fold is not None and call.fold.has_stopped and call.fold.group == "on":
             # no later conversation of the session is folded
-            await folds.put(STOPPED + digest(exchange.conversation_owner), b"1")
+            await folds.put(STOPPED + digest(_owner_of_fold(exchange)), b"1")
 
 
 def _choose_group(exchange: Exchange) -> FoldGroup | None:
     """Whether the request is folded, only measured, or neither, by the settings and its header."""
     request, call, policy = exchange.request, exchange.call, exchange.proxy.fold
     mode = request.options.fold or policy.mode_for(
-        upstream=exchange.upstream_name, key=call.key, session=call.session
+        upstream=call.upstream, key=call.key, session=call.session
     )
     if mode == "off" or len(request.body) > HUGE:
         return None
     return "holdout" if mode == "on" and policy.is_held_out(call.session) else mode
+
+
+def _owner_of_fold(exchange: Exchange) -> str:
+    return "\0".join((*exchange.owner, exchange.call.session))
 
 
 async def _find_start(exchange: Exchange, folds: ConversationState) -> int:
@@ -231,7 +235,7 @@ async def _find_start(exchange: Exchange, folds: ConversationState) -> int:
     All of a new conversation may be. Of one that has begun without folding only what the model has not seen. None of
     one whose session stopped folding, or whose state cannot be kept: it must be the same for every request.
     """
-    owner, messages = exchange.conversation_owner, exchange.original.messages
+    owner, messages = _owner_of_fold(exchange), exchange.original.messages
     key, stopped = FOLDED + digest(f"{owner}\0{opening(messages)}"), STOPPED + digest(owner)
     known = await folds.get_all([key, stopped])
     if key not in known:
