@@ -1,7 +1,6 @@
 """A snapshot reads the same however its chunks are spread over segments."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +8,6 @@ from millgate.index.posting_list import find_term_ids
 from millgate.index.segment import LiveSegment
 from millgate.index.snapshot import SegmentSnapshot
 from millgate.index.tokenized_batch import build
-from millgate.ranking.score import Weighing, idf, lexical, lexical_of_few
 from millgate.types import Chunk
 
 TEXTS = [
@@ -82,16 +80,3 @@ def test_keys_are_found_in_every_vocabulary_and_in_the_order_asked():
     found = find_term_ids(vocabularies, np.array([9, 1, 5, 9], np.uint64))
     assert found.tolist() == [[2, -1, 1, 2], [-1] * 4, [-1, -1, 0, -1]]
     assert find_term_ids(vocabularies, np.zeros(0, np.uint64)).shape == (3, 0)
-
-
-@pytest.mark.parametrize("title", [1.0, 2.0])
-def test_the_score_of_a_few_chunks_is_that_of_all_to_the_last_bit(title):
-    view, by = view_of([2, 4]), Weighing(k1=1.2, b=0.75, title=title)
-    terms = np.concatenate([live.segment.terms.keys for live in view.lives])
-    terms = np.unique(terms)[::-2]
-    worth = idf(view.count, view.frequencies(terms)) * 1.7
-    every = lexical(view, terms, view.postings(terms), worth, by)
-    ords = np.array([5, 1, 4, 2])
-    few = lexical_of_few(view, ords, view.token_streams(ords), terms, worth, by=by)
-    assert few.tolist() == every[ords].tolist()
-    assert every[5] > 0

@@ -26,18 +26,11 @@ class ReadingOrder(Protocol):
         ...
 
 
-def top(scores: Floats, k: int, view: ReadingOrder, *, some: Ints | None = None) -> Ints:
-    """Ordinals of the k best positive scores, best first.
-
-    `some` are different ordinals that are expected to score well: the k-th best of them is a floor found sooner.
-    """
+def top(scores: Floats, k: int, view: ReadingOrder) -> Ints:
+    """Ordinals of the k best positive scores, best first."""
     if k <= 0 or not len(scores):
         return np.zeros(0, np.int64)
-    if some is not None and len(some) >= k:
-        floor = max(float(np.partition(scores[some], -k)[-k]), _TINY)
-        found = np.flatnonzero(scores >= floor)
-    else:
-        found = _candidates(scores, k)
+    found = _candidates(scores, k)
     return found[best(scores[found], k, found, view)]
 
 

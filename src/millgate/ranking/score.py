@@ -14,8 +14,8 @@ adding neighbors' finished scores instead costs .02 of evidence. idf comes from 
 
 **feedback** asks for the terms of the best chunks once more: they use the collection's words, even if the query does
 not. Each chunk's weighted terms count by the square of its score; the strongest new terms are asked for, without very
-common ones. If these terms fit another chunk better than the best one, they lead away from the question. Mostly that is
-another of the best chunks, so these are compared first: then no postings are read. **D** is the similarity of vectors.
+common ones. If these terms fit another chunk better than the best one, they lead away from the question. **D** is the
+similarity of vectors.
 
 **names**: the answer to "who founded the club that X plays for" stands in a chunk that the query's words do not reach,
 but the chunk about X names the club. Each seed (one of the best chunks) spreads its mass, its score squared, over its
@@ -40,12 +40,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
 from itertools import chain, islice, pairwise
-from typing import NamedTuple, overload
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from millgate.protocols import Postings, Snapshot, TermPositions, TokenStreams
+from millgate.protocols import Postings, Snapshot, TermPositions
 from millgate.ranking.arrays import (
     Floats,
     Ints,
@@ -57,7 +57,7 @@ from millgate.ranking.arrays import (
     sum_at,
     top,
 )
-from millgate.ranking.fields import DATE, SPEAKER, TITLE, pack, presence_weights, table
+from millgate.ranking.fields import DATE, SPEAKER, TITLE, presence_weights, table
 from millgate.ranking.name_postings import (
     NamePostings,
     find_name_postings,
@@ -72,6 +72,8 @@ from millgate.text.terms import terms as terms_in
 from millgate.text.terms import words as words_in
 from millgate.text.turns import part
 from millgate.types import Chunk, Edge, Sifted, node_key
+
+Counts = TypeVar("Counts", float, Floats)
 
 # The usual constants of BM25, and the defaults of Lucene: Robertson and Zaragoza, "The Probabilistic Relevance
 # Framework", 2009, name 1.2 to 2 and .5 to .8 as ranges that work.
@@ -99,18 +101,13 @@ def idf(count: int, frequencies: npt.ArrayLike) -> Floats:
     return np.asarray(np.log1p((np.maximum(count - df, 0) + 0.5) / (df + 0.5)), np.float64)
 
 
-@overload
-def saturate(counts: float, damping: float, weight: float) -> float: ...
-@overload
-def saturate(counts: Floats, damping: Floats | float, weight: Floats | float) -> Floats: ...
-def saturate(
-    counts: Floats | float, damping: Floats | float, weight: Floats | float
-) -> Floats | float:
+def saturate(counts: Counts, damping: Counts | float, weight: Counts | float) -> Counts:
     """What a term adds that stands `counts` times: weight · n / (n + damping), where damping is k1 · length norm.
 
     For BM25 the weight is w_t · idf_t · (k1 + 1).
     """
-    return weight * counts / (counts + damping)
+    added: Counts = counts * weight / (counts + damping)
+    return added
 
 
 def lexical(
@@ -125,30 +122,6 @@ def lexical(
     for weight, begin, end in zip(scale.astype(np.float32), [0, *ends], ends, strict=False):
         values[begin:end] *= weight
     return sum_at(hits.ords, values, view.size)
-
-
-def lexical_of_few(
-    view: Snapshot,
-    ords: Ints,
-    found: TokenStreams,
-    terms: Keys,
-    term_weight: Floats,
-    *,
-    by: Weighing,
-) -> Floats:
-    """The lexical score of some chunks, given all that stands in them: the very numbers of `lexical`, without postings.
-
-    Not for conversations.
-    """
-    slots, hit = locate(terms, found.terms)
-    pairs = slots[hit] * len(ords) + found.owner[hit]
-    counts = np.bincount(4 * pairs + found.field[hit], minlength=4 * len(terms) * len(ords))
-    counts = counts.reshape(-1, 4)
-    held = np.flatnonzero(counts.any(1))
-    term, owner = np.divmod(held, len(ords))
-    values = _weigh(view, ords[owner], pack(*counts[held].T), by)
-    values *= (term_weight * (by.k1 + 1)).astype(np.float32)[term]
-    return sum_at(owner, values, len(ords))
 
 
 def _weigh(
@@ -265,8 +238,7 @@ def feedback(
 
     None when they have no new one, or when the first seed has less than `agreement` of the highest score.
     """
-    found = None if view.conversational and by.near else view.token_streams(seeds)
-    vocabulary, slots, who, value = contents(view, seeds, by, found)
+    vocabulary, slots, who, value = contents(view, seeds, by)
     share = strength**2 / (strength**2).sum()
     counts = view.frequencies(vocabulary)
     term_idf = idf(view.count, counts)
@@ -277,10 +249,6 @@ def feedback(
     if not len(best):
         return None
     chosen, term_weight = vocabulary[best], weight[best] * term_idf[best]
-    if found is not None:
-        own = lexical_of_few(view, seeds, found, chosen, term_weight, by=by)
-        if own[0] < agreement * own.max():
-            return None
     feedback_scores = lexical(view, chosen, view.postings(chosen), term_weight, by)
     peak = float(feedback_scores.max())
     if not peak or feedback_scores[seeds[0]] < agreement * peak:
@@ -289,17 +257,11 @@ def feedback(
     return feedback_scores
 
 
-def contents(
-    view: Snapshot, ords: Ints, by: Weighing, found: TokenStreams | None = None
-) -> tuple[Keys, Ints, Ints, Floats]:
-    """The terms of some chunks; then which term, owner (index into ords) and saturated count, idf left out.
-
-    `found` are their terms, if the caller has them already; in a conversation more than these are read.
-    """
+def contents(view: Snapshot, ords: Ints, by: Weighing) -> tuple[Keys, Ints, Ints, Floats]:
+    """The terms of some chunks; then which term, owner (index into ords) and saturated count, idf left out."""
     talk = view.conversational and bool(by.near)
     asked, owner, share = _around(view, ords, by) if talk else (ords, np.arange(len(ords)), None)
-    if talk or found is None:
-        found = view.token_streams(asked)
+    found = view.token_streams(asked)
     norms = view.norms(b=by.b, title=by.title, head=not talk)
     count = np.where(found.field == TITLE, by.title, 1.0)
     if talk:
@@ -510,14 +472,6 @@ _LEAST_BOOST = 1e-12  # less than this is rounding
 
 
 @dataclass(frozen=True, slots=True)
-class ReachedChunks:
-    """The chunks that were reached, ascending, and what each gains."""
-
-    ords: Ints
-    boost: Floats
-
-
-@dataclass(frozen=True, slots=True)
 class NameRules:
     """Which names lead on, and how much they let through."""
 
@@ -539,16 +493,17 @@ class NameFlow:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBoost:
-    """What was reached, and what flowed through which names to get there."""
+    """The chunks that were reached, ascending, what each gains, and what flowed through which names to get there."""
 
-    reached: ReachedChunks
+    ords: Ints
+    boost: Floats
     flows: tuple[NameFlow, ...] = ()
 
 
 def follow_names(view: Snapshot, seeds: PropagationSeeds, by: NameRules, gain: float) -> ScoreBoost:
     """What the seeds' names lead to; the most strongly reached chunk gains `gain`."""
     if gain <= 0:
-        return ScoreBoost(ReachedChunks(seeds.ords[:0], np.zeros(0)))
+        return ScoreBoost(seeds.ords[:0], np.zeros(0))
     held = find_name_postings(
         view, seeds.ords, limit=by.limit, share=by.proper, query=seeds.query_keys
     )
@@ -559,21 +514,16 @@ def follow_names(view: Snapshot, seeds: PropagationSeeds, by: NameRules, gain: f
     reached = receive(ords, sent, receptivities[:-1])
     flow = NameFlow(held, score_mass.sum(0)[held.which] * posting_share)
     peak = reached.boost.max() if len(reached.boost) else 1.0
-    return ScoreBoost(ReachedChunks(reached.ords, gain * reached.boost / peak), (flow,))
+    return ScoreBoost(reached.ords, gain * reached.boost / peak, (flow,))
 
 
 def join(one: ScoreBoost, other: ScoreBoost) -> ScoreBoost:
-    """What was reached in two ways: a chunk gains by both."""
-    return ScoreBoost(join_reached(one.reached, other.reached), (*one.flows, *other.flows))
-
-
-def join_reached(one: ReachedChunks, other: ReachedChunks) -> ReachedChunks:
     """What was reached in two ways: a chunk gains by both."""
     ords = distinct(np.concatenate([one.ords, other.ords]))
     total = np.zeros(len(ords))
     for way in (one, other):
         total[np.searchsorted(ords, way.ords)] += way.boost
-    return ReachedChunks(ords, total)
+    return ScoreBoost(ords, total, (*one.flows, *other.flows))
 
 
 def name_masses(view: Snapshot, names: NamePostings, strength: Floats, *, without: Keys) -> Floats:
@@ -613,11 +563,11 @@ def spread(
     return ords, sent
 
 
-def receive(ords: Ints, sent: Floats, receptivities: Floats) -> ReachedChunks:
+def receive(ords: Ints, sent: Floats, receptivities: Floats) -> ScoreBoost:
     """The chunks that something of what was sent reaches; each takes what it is receptive to."""
     boost = (sent * receptivities).sum(0)
     reached = boost > _LEAST_BOOST
-    return ReachedChunks(ords[reached], boost[reached])
+    return ScoreBoost(ords[reached], boost[reached])
 
 
 def _top_postings(names: NamePostings, posting_flow: Floats) -> tuple[Ints, Ints, Ints]:
@@ -747,10 +697,10 @@ def follow_edges(
     posting_share = posting_shares(held, gamma=names_by.spread, title=names_by.title)
     flow = masses[held.which] * np.minimum(posting_share, 1.0)
     by_names = receive_by_name(held, flow, seeds.hits, seeds.term_weight, least=names_by.least)
-    reached = join_reached(by_names, _find_linked(view, carried, seeds.scores.every))
+    reached = join(by_names, _find_linked(view, carried, seeds.scores.every))
     whole = by.charge * by.leak or 1.0
     boost = gain * np.minimum(reached.boost / whole, 1.0)
-    return ScoreBoost(ReachedChunks(reached.ords, boost), (NameFlow(held, flow, names),))
+    return ScoreBoost(reached.ords, boost, (NameFlow(held, flow, names),))
 
 
 def _strongest_names(carried: Mapping[Node, float]) -> list[str]:
@@ -759,7 +709,7 @@ def _strongest_names(carried: Mapping[Node, float]) -> list[str]:
     return nlargest(MAX_NAMES, names, key=names.__getitem__)
 
 
-def _find_linked(view: Snapshot, carried: Mapping[Node, float], scores: Floats) -> ReachedChunks:
+def _find_linked(view: Snapshot, carried: Mapping[Node, float], scores: Floats) -> ScoreBoost:
     """The chunks that edges lead to by their ids; of a document that was split, the one that `scores` best."""
     nodes = sorted(node for node in carried if node.is_chunk)
     linked = view.find([node.text for node in nodes])
@@ -772,12 +722,12 @@ def _find_linked(view: Snapshot, carried: Mapping[Node, float], scores: Floats) 
     ords, slots = np.unique(linked[linked >= 0], return_inverse=True)
     total = np.zeros(len(ords))
     np.add.at(total, slots, masses)
-    return ReachedChunks(ords, total)
+    return ScoreBoost(ords, total)
 
 
 def receive_by_name(
     names: NamePostings, posting_flow: Floats, hits: Postings, term_weight: Floats, *, least: float
-) -> ReachedChunks:
+) -> ScoreBoost:
     """The chunks that mass flows to which no seed gave. Of those that hold a name, the one that holds most of the query
     takes all that flows to it, the others less.
     """
@@ -789,7 +739,7 @@ def receive_by_name(
     share = np.divide(taken, most[names.which], out=np.ones_like(taken), where=taken > 0)
     boost = np.zeros(len(ords))
     np.add.at(boost, slots, posting_flow * share)
-    return ReachedChunks(ords, boost)
+    return ScoreBoost(ords, boost)
 
 
 _TAIL = 400  # characters at the end of a line that are looked at for a question and a remark

@@ -57,7 +57,7 @@ class ConversationState:
     makes_folder: bool = False
     failure: str = ""
     """Why values cannot be kept, if so, until one is read or written again. A header tells it to callers."""
-    # not a Cache: without a file this is the only copy, which `clear_caches` and a fork must leave
+    # not a Cache: without a file this is the only copy, which a fork must leave
     _memory: OrderedDict[bytes, bytes] = field(default_factory=OrderedDict)
     _connection: sqlite3.Connection | None = None
     # values on their way to the file or the shared store

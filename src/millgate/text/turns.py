@@ -10,9 +10,8 @@ turn): the whole collection does, see the index.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Any, NamedTuple
 
 from millgate.text.lazy_pattern import lazy_compile
@@ -21,7 +20,6 @@ CONVERSATION = "conversation"
 DOCUMENTS = "documents"
 _LONGEST = 60  # characters of a speaker's name
 _HEAD = 200  # characters of a line that are looked at for its head
-_AT_A_TIME = 65_536  # characters of a text whose lines are read together
 _FEW = 8  # lines; a log of half as many turns is too short to be sure of
 
 _NAME = r"[^\W\d_][\w .'’-]{0,30}?"
@@ -143,38 +141,25 @@ def split_turns(text: str) -> Sequence[int]:
     A log is known by lines whose heads are certain, which make up half of its lines, by at least two of them from each
     speaker.
     """
-    # most texts are short: their lines are read once
-    own = [text.splitlines(keepends=True)] if len(text) <= _AT_A_TIME else None
-    total = sum(map(len, own or _read_lines(text)))
-    if 2 * total < _FEW:
+    lines = text.splitlines(keepends=True)
+    if 2 * len(lines) < _FEW:
         return []
-    blank = sum(sum(map(str.isspace, lines)) for lines in own or _read_lines(text))
-    spare = total - max(total - blank, _FEW) / 2  # may be no heads
-    if own and list(map(_PROMISING.match, own[0])).count(None) > spare:
-        return []
+    filled = len(lines) - sum(map(str.isspace, lines))
+    spare = len(lines) - max(filled, _FEW) / 2  # may be no heads
     starts = array("q")  # a list of a million turns takes five times as much
     speakers: Counter[str] = Counter()
     place = 0
-    for line in chain.from_iterable(own or _read_lines(text)):
-        if spare < 0:  # most texts are not logs, and show it soon
-            return []
+    for line in lines:
         turn = _part(line[:_HEAD]) if _PROMISING.match(line, 0, _HEAD) else _NO_TURN
         if turn.certain:
             starts.append(place)
             speakers[turn.speaker] += 1
         else:
             spare -= 1
+            if spare < 0:  # most texts are not logs, and show it soon
+                return []
         place += len(line)
-    return starts if spare >= 0 and len(starts) >= 2 * len(speakers) else []
-
-
-def _read_lines(text: str) -> Iterator[list[str]]:
-    """The lines of a text, some at a time: as text of its own, a line of one letter takes ten times its bytes."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start + _AT_A_TIME) + 1 or len(text)
-        yield text[start:end].splitlines(keepends=True)
-        start = end
+    return starts if len(starts) >= 2 * len(speakers) else []
 
 
 def format_time(seconds: float) -> str:

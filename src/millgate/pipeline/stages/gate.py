@@ -268,11 +268,14 @@ _MEASURED = Cache[int, tuple[float, float]](3_000_000, lambda _, found: getsizeo
 
 def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
     """Entropy score and compression ratio of each text."""
-    return _MEASURED.read([hash(text) for text in texts], texts, lambda new: map(_measure, new))
+    return list(map(_measure, texts))
 
 
 def _measure(text: str) -> tuple[float, float]:
     """The entropy score of a text, and its compressed bytes over its characters, 1 at most."""
+    key = hash(text)
+    if known := _MEASURED.get(key):
+        return known
     words: Counter[str] = count_words(text)
     total, ratio = words.total(), 1.0
     least = 0.6 * total
@@ -280,7 +283,9 @@ def _measure(text: str) -> tuple[float, float]:
     if text and not is_prose:  # prose whose words hardly repeat is not worth compressing
         data = text.encode("utf-8", "surrogatepass")
         ratio = min(1.0, len(zlib.compress(data, 6)) / len(text))
-    return information_score(text, words), ratio
+    found = information_score(text, words), ratio
+    _MEASURED.put(key, found)
+    return found
 
 
 def pack(

@@ -23,7 +23,6 @@ from millgate.ranking.score import (
     EdgeRules,
     NameRules,
     PropagationSeeds,
-    ReachedChunks,
     ScoreBoost,
     cues,
     find_seeds,
@@ -106,7 +105,7 @@ def propagate(
     if policy.mode == "off" or seeds is None:
         return Sifted(kept=found.kept)
     boost, novelty_weight = _hop(view, seeds, policy, edges, found=found.kept)
-    ords, scores = _rank_boosted(view, seeds, boost.reached, policy.keep)
+    ords, scores = _rank_boosted(view, seeds, boost, policy.keep)
     if novelty_weight:  # chunks gain by what those above them do not hold
         scores += novelty_shares(seeds.hits, seeds.term_weight, ords, weight=novelty_weight)
         order = np.argsort(-scores, kind="stable")
@@ -175,13 +174,13 @@ def _hop(
     by_edges = follow_edges(view, seeds, edges, rules, names, gain=policy.weight) if edges else None
     if by_edges is None:
         return boost, novelty_weight
-    gained = by_edges.reached.boost.max() if len(by_edges.reached.boost) else 0.0
+    gained = by_edges.boost.max() if len(by_edges.boost) else 0.0
     # what edges lead to says something else than the query does
     return join(boost, by_edges), novelty_weight * (1.0 - gained / (policy.weight or 1.0))
 
 
 def _rank_boosted(
-    view: Snapshot, seeds: PropagationSeeds, reached: ReachedChunks, keep: int
+    view: Snapshot, seeds: PropagationSeeds, reached: ScoreBoost, keep: int
 ) -> tuple[Ints, Floats]:
     """The chunks with the highest scores after the boost, best first, and these scores."""
     found = seeds.scores
@@ -197,8 +196,8 @@ def _rank_boosted(
 
 def _reasons(boost: ScoreBoost, ords: Ints, view: Snapshot) -> list[tuple[NoteCode, str, float]]:
     """Why each of some chunks was lifted, through which name mostly, and by how much; names of edges go first."""
-    gains = dict(zip(boost.reached.ords.tolist(), boost.reached.boost.tolist(), strict=True))
-    lifted = ords[within(boost.reached.ords, ords)]
+    gains = dict(zip(boost.ords.tolist(), boost.boost.tolist(), strict=True))
+    lifted = ords[within(boost.ords, ords)]
     labels: dict[int, str] = {}
     for flow in boost.flows if len(lifted) else ():
         through = strongest_names(flow.names, flow.posting_flow, lifted)

@@ -45,7 +45,6 @@ from millgate.types.policy import Count, Policy, PositiveCount, Tuning, Unit, We
 # A query of fewer words stands in many texts by chance; one of more is a text itself.
 _QUOTED_WORDS, MOST_QUOTED_WORDS = 3, 60
 _WORD = re.compile(r"\w+")
-_FEW = 1 / 16  # share of all chunks up to which a part is looked through faster than all
 
 
 class RetrievePolicy(Policy):
@@ -120,7 +119,7 @@ def retrieve(
         every = _add_similarity(every, match, seeds, near, policy)
         if not len(seeds):
             seeds, sown = _rank(view, every, near[0]), every
-    kept = top(every, policy.keep, view, some=match.best)
+    kept = top(every, policy.keep, view)
     peak = float(every[kept[0]]) if len(kept) else 1.0
     found, ords = _note_found(view, match, kept, every[kept] / peak, peak)
     ranking = RankingScores(every, seeds, sown[seeds], ords, len(found), match.hits)
@@ -184,7 +183,7 @@ def _match_terms(
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights * term_idf, by)
     depth = max(policy.phrase_depth, SEEDS)
-    leads = top(scores, depth, view, some=_shortest_list(hits, depth, view.size))
+    leads = top(scores, depth, view)
     looked_at = leads[: policy.phrase_depth]
     known_idf = dict(zip(keys[known].tolist(), term_idf[known].tolist(), strict=True))
     # only a look at the best chunks tells phrases, and query terms at the head
@@ -200,15 +199,6 @@ def _match_terms(
     at = looked_at.tolist()
     by_chunk = {name: dict(zip(at, bonus.tolist(), strict=True)) for name, bonus in bonuses.items()}
     return _Match(keys, hits, scores, leads, ceiling, left_open, by_chunk)
-
-
-def _shortest_list(hits: Postings, least: int, size: int) -> Ints | None:
-    """The chunks of the rarest term that at least `least` hold; None if that is a large part of all."""
-    lengths = hits.counts[hits.counts >= least]
-    if not len(lengths) or (length := int(lengths.min())) > size * _FEW:
-        return None
-    begin = int(hits.counts[: hits.counts.tolist().index(length)].sum())
-    return hits.ords[begin : begin + length]
 
 
 def _rank(view: Snapshot, scores: Floats, some: Ints) -> Ints:
