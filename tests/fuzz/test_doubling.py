@@ -27,7 +27,7 @@ READERS = ("guard", "ingest", "knowledge", "ranking", "service.proxy", "sessions
 # measure from 8 MB on, which is a step and no growth; `measure` itself is tried. One reads what we wrote ourselves, and
 # the class of all dialects has no names of its own.
 LEFT_OUT = {
-    "millgate.text.data.load", "millgate.ingest.child.main", "millgate.ingest.pdf.extract",
+    "millgate.text.data.load", "millgate.ingest.child.main", "millgate.ingest.office.read_pdf",
     "millgate.text.bounded_json.loads", "millgate.text.bounded_json.why_too_large",
     "millgate.service.proxy.compaction_steps._unpack",
     "millgate.guard.dialects.dialect.Dialect.owns", "millgate.guard.dialects.dialect.Dialect.serves",

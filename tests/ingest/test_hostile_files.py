@@ -78,8 +78,8 @@ def test_what_is_silent_ends_with_its_own_tag():
 
 def test_a_child_that_takes_too_long_is_ended(monkeypatch):
     monkeypatch.setattr(child, "WALL_S", 0.01)
-    with pytest.raises(Undecodable, match="took longer"):
-        child.extract("html", b"<p>hello</p>" * 10_000)
+    with child.ParserProcess() as parser, pytest.raises(Undecodable, match="took longer"):
+        parser.extract("html", b"<p>hello</p>" * 10_000)
 
 
 def read_in_a_child(reader):
@@ -138,9 +138,10 @@ def test_a_process_is_kept_for_many_files_and_a_new_one_follows_one_that_died(mo
 
 
 def test_a_child_gives_title_and_text_and_reasons():
-    assert child.extract("html", b"<title>T</title><p>hello</p>") == ("T", "hello")
-    with pytest.raises(Undecodable, match="broken PDF"):
-        child.extract("pdf", b"%PDF-1.4 nonsense")
+    with child.ParserProcess() as parser:
+        assert parser.extract("html", b"<title>T</title><p>hello</p>") == ("T", "hello")
+        with pytest.raises(Undecodable, match="broken PDF"):
+            parser.extract("pdf", b"%PDF-1.4 nonsense")
 
 
 def test_titles_and_metadata_are_bounded(gate):

@@ -10,10 +10,11 @@ import pytest
 from millgate.errors import InputError, NotFound
 from millgate.gateway import Millgate
 from millgate.ingest import child, readers, tables
-from millgate.ingest import pdf as pdf_reader
+from millgate.ingest.decode import Undecodable
 from millgate.ingest.files import add_files
 from millgate.ingest.html import extract
 from millgate.ingest.load import add_rows, add_stream
+from millgate.ingest.office import read_pdf
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.rows import Text
 from millgate.ingest.walk import walk
@@ -509,14 +510,14 @@ def test_a_page_is_read_up_to_the_limit_and_no_further(store, folder, monkeypatc
 
 def test_a_pdf_gives_its_title_and_its_pages_with_a_blank_line_between_them():
     data = titled(pdf("One"), pdf("Two"), title=" A report ")
-    assert pdf_reader.extract(data) == ("A report", "One\n\nTwo")
-    assert pdf_reader.extract(pdf("One")) == ("", "One")
+    assert read_pdf(data) == ("A report", "One\n\nTwo")
+    assert read_pdf(pdf("One")) == ("", "One")
 
 
 def test_a_pdf_whose_password_is_empty_is_read():
-    assert pdf_reader.extract(locked(pdf("One"), password="")) == ("", "One")
-    with pytest.raises(pdf_reader.UnreadablePdf, match="locked"):
-        pdf_reader.extract(locked(titled(pdf("One"), title="A report")))
+    assert read_pdf(locked(pdf("One"), password="")) == ("", "One")
+    with pytest.raises(Undecodable, match="locked"):
+        read_pdf(locked(titled(pdf("One"), title="A report")))
 
 
 def test_a_file_that_holds_more_text_than_is_kept_says_so(monkeypatch):

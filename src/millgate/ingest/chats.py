@@ -5,7 +5,7 @@ reads (Claude Code, Codex, Gemini CLI, pi and logs of requests), and what ChatGP
 is taken: results of tools are mostly files that can be added themselves, and instructions are no conversation.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,22 +72,17 @@ def _exported_chat(line: object) -> Chat | None:
 
 
 def _exported_messages(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if isinstance(nodes := line.get("mapping"), dict):
-        return list(_chatgpt_messages(nodes))
-    said = line.get("chat_messages")
-    return [
-        {"role": message.get("sender"), "content": message.get("text") or message.get("content")}
-        for message in (said if isinstance(said, list) else ())
-        if isinstance(message, dict)
-    ]
-
-
-def _chatgpt_messages(nodes: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for node in nodes.values():
-        message = node.get("message") if isinstance(node, dict) else None
-        content = message.get("content") if isinstance(message, dict) else None
-        author = message.get("author") if isinstance(message, dict) else None
-        parts = content.get("parts") if isinstance(content, dict) else None
-        if isinstance(parts, list) and isinstance(author, dict):
-            said = "\n".join(part for part in parts if isinstance(part, str))
-            yield {"role": author.get("role"), "content": said}
+    found: list[Mapping[str, Any]] = []
+    match line:
+        case {"mapping": {**nodes}}:
+            for node in nodes.values():
+                match node:
+                    case {"message": {"author": {"role": role}, "content": {"parts": [*parts]}}}:
+                        said = "\n".join(part for part in parts if isinstance(part, str))
+                        found.append({"role": role, "content": said})
+        case {"chat_messages": [*messages]}:
+            for message in messages:
+                if isinstance(message, dict):
+                    words = message.get("text") or message.get("content")
+                    found.append({"role": message.get("sender"), "content": words})
+    return found

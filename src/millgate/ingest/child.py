@@ -104,12 +104,6 @@ class ParserProcess:
             process.communicate()
 
 
-def extract(kind: FileKind, data: bytes) -> tuple[str, str]:
-    """The title and the text of one file, by a process for it alone."""
-    with ParserProcess() as parser:
-        return parser.extract(kind, data)
-
-
 def _describe_end(size: int, *, is_late: bool) -> str:
     if is_late:
         return f"took longer than {WALL_S} seconds to read"
@@ -143,7 +137,9 @@ def main() -> None:
 
 def _answer(kind: str, data: bytes) -> dict[str, object]:
     try:
-        title, text = _extract(kind, data)
+        from millgate.ingest import office  # noqa: PLC0415  (the parent needs none of its readers)
+
+        title, text = getattr(office, f"read_{kind}")(data)
     except MemoryError:
         return {"reason": f"took more than {MEMORY_BYTES >> 20} MB to read"}
     except (ValueError, RecursionError) as error:
@@ -154,33 +150,6 @@ def _answer(kind: str, data: bytes) -> dict[str, object]:
         return {"reason": f"holds more than {MAX_TEXT:,} characters"}
     clean = text.replace("\0", "").encode(errors="replace").decode()
     return {"title": title.encode(errors="replace").decode()[:2000], "text": clean}
-
-
-def _extract(kind: str, data: bytes) -> tuple[str, str]:
-    """The title and text of a file, by the reader of its kind, which is imported only now."""
-    if kind == "pdf":
-        from millgate.ingest import pdf  # noqa: PLC0415
-
-        return pdf.extract(data)
-    if kind == "eml":
-        from millgate.ingest import mail  # noqa: PLC0415
-
-        return mail.extract(data)
-    if kind == "html":
-        from millgate.ingest import html  # noqa: PLC0415
-        from millgate.ingest.decode import decode  # noqa: PLC0415
-
-        return html.extract(decode(data))
-    from millgate.ingest import office  # noqa: PLC0415
-
-    readers = {
-        "docx": office.read_docx,
-        "epub": office.read_epub,
-        "opendocument": office.read_opendocument,
-        "pptx": office.read_pptx,
-        "sheets": office.read_sheets,
-    }
-    return readers[kind](data)
 
 
 def cpu_seconds(size: int) -> int:

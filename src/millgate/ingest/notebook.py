@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import orjson
 
@@ -20,39 +19,39 @@ def extract(data: bytes) -> str:
         value = loads(data)
     except orjson.JSONDecodeError as error:
         raise Undecodable(f"not valid JSON: {describe_json_error(error)}") from error
-    cells = value.get("cells") if isinstance(value, Mapping) else None
-    if not isinstance(cells, list):
+    if not isinstance(value, Mapping) or not isinstance(value.get("cells"), list):
         raise Undecodable("not a notebook: it has no cells")
-    language = _language(value)
-    parts = [part for cell in cells if isinstance(cell, Mapping) for part in _cell(cell, language)]
-    return "\n\n".join(filter(None, parts))
+    language = ""
+    match value:
+        case {"metadata": {"language_info": {"name": str(name)}}} if name.isalnum():
+            language = name
+    return "\n\n".join(
+        filter(None, (part for cell in value["cells"] for part in _cell(cell, language)))
+    )
 
 
-def _language(book: Mapping[str, Any]) -> str:
-    metadata = book.get("metadata")
-    info = metadata.get("language_info") if isinstance(metadata, Mapping) else None
-    name = info.get("name") if isinstance(info, Mapping) else ""
-    return name if isinstance(name, str) and name.isalnum() else ""
+def _cell(cell: object, language: str) -> Iterator[str]:
+    match cell:
+        case {"cell_type": "code", **rest}:
+            if source := _text(rest.get("source")):
+                yield f"```{language}\n{source}\n```"
+            outputs = rest.get("outputs")
+            for output in outputs if isinstance(outputs, list) else ():
+                if printed := _output(output):
+                    yield f"```\n{printed}\n```"
+        case {"source": source}:
+            yield _text(source)
 
 
-def _cell(cell: Mapping[str, Any], language: str) -> Iterator[str]:
-    source = _text(cell.get("source"))
-    if cell.get("cell_type") != "code":
-        yield source
-        return
-    if source:
-        yield f"```{language}\n{source}\n```"
-    outputs = cell.get("outputs")
-    for output in outputs if isinstance(outputs, list) else ():
-        if isinstance(output, Mapping) and (printed := _output(output)):
-            yield f"```\n{printed}\n```"
-
-
-def _output(output: Mapping[str, Any]) -> str:
-    if output.get("output_type") == "error":
-        return f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
-    data = output.get("data")
-    return _text(data.get("text/plain") if isinstance(data, Mapping) else output.get("text"))
+def _output(output: object) -> str:
+    match output:
+        case {"output_type": "error", **error}:
+            return f"{_text(error.get('ename'))}: {_text(error.get('evalue'))}"
+        case {"data": {**data}}:
+            return _text(data.get("text/plain"))
+        case {"text": text}:
+            return _text(text)
+    return ""
 
 
 def _text(value: object) -> str:

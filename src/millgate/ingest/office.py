@@ -1,12 +1,14 @@
-"""Office: Word, PowerPoint, Excel, OpenDocument and EPUB to Markdown-like text.
+"""Office: what a child process takes apart: Word, PowerPoint, Excel, OpenDocument, EPUB, PDF, mail and large pages.
 
 Word files are read by mammoth and sheets by calamine, which are small, alive and without dependencies of weight.
 Slides, OpenDocument texts and books are zip files of XML whose text needs a page of code. The readers for them that we
 found bring an image library along (python-pptx), have had no release since 2020 (odfpy), or are under the AGPL
 (ebooklib).
-All of this runs in a child process with limits: an archive may unpack to any size.
+It runs with limits (child.py): an archive may unpack to any size. A broken, locked or scanned file is refused with its
+reason. Each function is named by its kind, `read_KIND`.
 """
 
+import logging
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,7 @@ from zipfile import BadZipFile, ZipFile
 
 from millgate.ingest import html
 from millgate.ingest.decode import Undecodable, decode
+from millgate.ingest.mail import extract as read_eml
 
 _DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _SLIDE = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -25,6 +28,17 @@ _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _SLIDE_NAME = re.compile(r"ppt/slides/slide(\d{1,6})\.xml")
 _CELL_START, _CELL_END = re.compile(r"<(t[dh])><p>"), re.compile(r"</p></(t[dh])>")
 _DEEPEST = 6  # levels of headings that Markdown has
+
+__all__ = [
+    "read_docx",
+    "read_eml",
+    "read_epub",
+    "read_html",
+    "read_opendocument",
+    "read_pdf",
+    "read_pptx",
+    "read_sheets",
+]
 
 
 def read_docx(data: bytes) -> tuple[str, str]:
@@ -38,6 +52,31 @@ def read_docx(data: bytes) -> tuple[str, str]:
         raise Undecodable(f"broken Word file: {error}"[:200]) from error
     # each cell holds paragraphs, and a row must stay one line
     return html.extract(_CELL_START.sub(r"<\1>", _CELL_END.sub(r"</\1>", page)))
+
+
+def read_pdf(data: bytes) -> tuple[str, str]:
+    """The title and the text of all pages, a blank line between them."""
+    import pypdf  # noqa: PLC0415  (as above)
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it narrates every repair
+    try:
+        reader = pypdf.PdfReader(BytesIO(data))
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        title = reader.metadata.title if not locked and reader.metadata else ""
+    except Exception as error:  # a parser of hostile files raises anything at all
+        raise Undecodable(f"broken PDF: {error}"[:200]) from error
+    if locked:
+        raise Undecodable("PDF is locked by a password")
+    text = "\n\n".join(page.strip() for page in pages).replace("\0", "").strip()
+    if not text:
+        raise Undecodable("PDF without text (scanned?)")
+    return str(title or "").strip(), text
+
+
+def read_html(data: bytes) -> tuple[str, str]:
+    """The title and the text of a page."""
+    return html.extract(decode(data))
 
 
 def read_sheets(data: bytes) -> tuple[str, str]:

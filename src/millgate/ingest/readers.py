@@ -117,8 +117,13 @@ def _read_whole(
         yield _whole_text(file, text, collection, title=title, kind=cut)
     elif suffix == ".json":
         yield from tables.json_rows(data, file.id, collection)
+    elif suffix in _HTML and len(data) > MAX_HTML:
+        size = f"{len(data) / 1e6:.0f} MB of HTML"
+        yield Skip(file.id, f"{size}, above {MAX_HTML / 1e6:.0f}", file.size)
     elif suffix in _HTML:
-        yield _read_html(file, data, collection, parser)
+        is_small = len(data) <= SMALL_HTML
+        title, text = html.extract(decode(data)) if is_small else parser.extract("html", data)
+        yield _whole_text(file, text, collection, title=title)
     elif suffix == ".ipynb":
         yield _whole_text(file, notebook.extract(data), collection)
     elif suffix in _PLAIN:
@@ -151,20 +156,6 @@ def _whole_text(
         size=file.size,
         origin=FILE,
     )
-
-
-def _read_html(
-    file: SourceFile, data: bytes, collection: str, parser: ParserProcess
-) -> Text | Skip:
-    if len(data) > MAX_HTML:
-        return Skip(
-            file.id, f"{len(data) / 1e6:.0f} MB of HTML, above {MAX_HTML / 1e6:.0f}", file.size
-        )
-    if len(data) <= SMALL_HTML:
-        title, text = html.extract(decode(data))
-    else:
-        title, text = parser.extract("html", data)
-    return _whole_text(file, text, collection, title=title)
 
 
 def _read_chats(file: SourceFile, collection: str) -> Items:
