@@ -109,27 +109,20 @@ class DeferredWrites:
         last = 0.0
         while True:
             with self._changed:
-                self._rest()
-                self._gather(last + GATHER_S)
+                self._resting = not self._queue
+                self._changed.wait_for(lambda: self._queue or self._closing)
+                self._resting = False
+                self._changed.wait_for(
+                    lambda: self._closing or self._flushing or len(self._queue) >= self._most // 2,
+                    max(0.0, last + GATHER_S - time.monotonic()),
+                )
                 gathered = len(self._queue)
-                if not gathered and self._closing:
-                    return
+            if not gathered:
+                return
             while gathered > 0 and (found := self._next()):
                 self._write_all(found)
                 gathered -= len(found)
             last = time.monotonic()
-
-    def _rest(self) -> None:
-        while not self._queue and not self._closing:
-            self._resting = True
-            self._changed.wait()
-        self._resting = False
-
-    def _gather(self, until: float) -> None:
-        self._changed.wait_for(
-            lambda: self._closing or self._flushing or len(self._queue) >= self._most // 2,
-            max(0.0, until - time.monotonic()),
-        )
 
     def _next(self) -> list[_Write]:
         """The first of the queue, with those behind it that its action takes too; they stay there until done."""
@@ -150,17 +143,27 @@ class DeferredWrites:
 
     def _write(self, write: _Write) -> None:
         """Try it a few times. What went wrong with it or those before it is forgotten when it is written."""
-        problem = ""
-        for n in range(TRIES):
-            if n and self._wait_for_close():
-                break
-            problem, may_be_over = self._attempt(write)
+        problem, tries, may_be_over = "", 0, True
+        while may_be_over and tries < TRIES and not (tries and self._wait_for_close()):
+            problem, may_be_over, tries = "", False, tries + 1
+            try:
+                write.action([write.item])
+            except EXPECTED as error:
+                problem, may_be_over = describe(error), isinstance(error, StoreError)
+            except Exception as error:  # noqa: BLE001  a bug: logged, and the thread goes on
+                report(error, write.what)
+                problem = f"a bug ({type(error).__name__})"
+            except BaseException as error:  # noqa: BLE001  a part of the user's own exits, which may not end this thread
+                problem = describe(error)
             self._problem = problem and f"not stored: {problem}"
-            if not may_be_over:
-                break
         if problem:
             LOGGER.warning("%s is lost: not stored: %s", write.what, problem)
         self._finish(1, dropped=bool(problem))
+
+    def _wait_for_close(self) -> bool:
+        """Pause before the next try; True if the queue is closed by then."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closing, PAUSE_S)
 
     def _finish(self, count: int, *, dropped: bool = False) -> None:
         with self._changed:
@@ -169,21 +172,3 @@ class DeferredWrites:
                 self._left += 1
             self.dropped += dropped
             self._changed.notify_all()
-
-    def _wait_for_close(self) -> bool:
-        """Wait before the next try; True if the queue is closed by then."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._closing, PAUSE_S)
-
-    def _attempt(self, write: _Write) -> tuple[str, bool]:
-        """What is wrong with a write, "" when it is done; and whether that may be over at the next try."""
-        try:
-            write.action([write.item])
-        except EXPECTED as error:
-            return describe(error), isinstance(error, StoreError)
-        except Exception as error:  # noqa: BLE001  a bug: logged, and the thread goes on
-            report(error, write.what)
-            return f"a bug ({type(error).__name__})", False
-        except BaseException as error:  # noqa: BLE001  a part of the user's own exits, which may not end this thread
-            return describe(error), False
-        return "", False

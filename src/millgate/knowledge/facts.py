@@ -177,19 +177,14 @@ class Facts:
             fact = self._reword(fact, self._content(content))
 
         def change(fact: Fact) -> Fact:
-            changed = replace(
-                fact,
-                category=fact.category
-                if category is None
-                else _clean(category, LABEL_CHARS) or "general",
-                tags=fact.tags if tags is None else _labels(tags),
-                updated=self.now(),
+            label = (
+                fact.category if category is None else _clean(category, LABEL_CHARS) or "general"
             )
-            return (
-                changed
-                if trust is None
-                else with_trust(changed, check_trust(trust), "set", self.now())
-            )
+            labels = fact.tags if tags is None else _labels(tags)
+            changed = replace(fact, category=label, tags=labels, updated=self.now())
+            if trust is None:
+                return changed
+            return with_trust(changed, check_trust(trust), "set", self.now())
 
         return self.amend(fact.id, change)
 
@@ -307,11 +302,10 @@ class Facts:
     afeedback = async_version(feedback)
 
     def _reword(self, fact: Fact, content: str) -> Fact:
-        other = self._index.same_fact(content)
         named = [n for n in fact.entities if n not in _entities(fact.content)]
         worded = replace(fact, content=content, entities=unique_names(named, _entities(content)))
-        saved = other or worded
-        if saved.id == fact.id:
+        saved = self._index.same_fact(content)
+        if saved is None or saved.id == fact.id:
             saved = self._store.save_fact(self._tenant, worded)
         if saved.id != fact.id:
             raise InputError(

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import heappop, heappush
+from itertools import accumulate, repeat
 from math import isfinite
+from operator import mul
 from typing import Any
 
 import orjson
@@ -136,10 +138,13 @@ def slice_around(
 ) -> Slice:
     """The slice around `anchor`. Cycles, dangling parents and the order of `turns` do not matter."""
     policy = policy or SlicePolicy()
-    graph = _TurnGraph(turns, policy)
-    if anchor not in graph.turns:
+    known: dict[str, SliceTurn] = {}
+    for turn in turns:
+        if known.setdefault(turn.id, turn) != turn:
+            raise InputError(f"two different turns have the id {turn.id!r}")
+    if anchor not in known:
         raise NotFound(f"no turn has the id {anchor!r}", hint="name a turn of this conversation")
-    chosen = tuple(graph.turns[id] for id in graph.nearest(anchor))
+    chosen = tuple(known[id] for id in _nearest(known, anchor, policy))
     inside = {turn.id for turn in chosen}
     edges = tuple(
         sorted((t.parent, t.id) for t in chosen if t.parent in inside and t.parent != t.id)
@@ -162,57 +167,48 @@ def hash_snapshot(turns: Iterable[SliceTurn], edges: Iterable[tuple[str, str]]) 
     return _digest([rows, [list(edge) for edge in edges]])
 
 
-class _TurnGraph:
-    """Turns by id, with their children; every order in it is by strength, then id."""
+def _nearest(turns: Mapping[str, SliceTurn], anchor: str, policy: SlicePolicy) -> list[str]:
+    """Ids best first, the anchor before all; every order is by strength, then id."""
+    strength = {id: _strength(turn, policy) for id, turn in turns.items()}
+    children: dict[str, list[str]] = defaultdict(list)
+    for id in sorted(turns, key=lambda name: (-strength[name], name)):
+        parent = turns[id].parent
+        if parent and parent != id:
+            children[parent].append(id)
 
-    def __init__(self, turns: Iterable[SliceTurn], policy: SlicePolicy) -> None:
-        self.policy = policy
-        self.turns: dict[str, SliceTurn] = {}
-        for turn in turns:
-            if self.turns.setdefault(turn.id, turn) != turn:
-                raise InputError(f"two different turns have the id {turn.id!r}")
-        self.strength = {id: self._strength(turn) for id, turn in self.turns.items()}
-        self.children: dict[str, list[str]] = defaultdict(list)
-        for id in sorted(self.turns, key=lambda name: (-self.strength[name], name)):
-            parent = self.turns[id].parent
-            if parent and parent != id:
-                self.children[parent].append(id)
-
-    def nearest(self, anchor: str) -> list[str]:
-        """Ids best first, the anchor before all."""
-        policy = self.policy
-        fade = [1.0]
-        for _ in range(policy.radius):
-            fade.append(fade[-1] * policy.decay)  # by steps: pow() may differ between machines
-        chosen: dict[str, None] = {}
-        heap = [(-self.strength[anchor], anchor, 0)]
-        while heap and len(chosen) < policy.max_nodes:
-            _, id, distance = heappop(heap)
-            if id in chosen:
-                continue
+    # by steps: pow() may differ between machines
+    fade = list(accumulate(repeat(policy.decay, policy.radius), mul, initial=1.0))
+    chosen: dict[str, None] = {}
+    heap = [(-strength[anchor], anchor, 0)]
+    while heap and len(chosen) < policy.max_nodes:
+        _, id, distance = heappop(heap)
+        if id not in chosen:
             chosen[id] = None
-            if distance < policy.radius:
-                for neighbor in self._neighbors(id):
-                    if neighbor not in chosen:
-                        step = distance + 1
-                        heappush(heap, (-self.strength[neighbor] * fade[step], neighbor, step))
-        return list(chosen)
+            step = distance + 1
+            near = _neighbors(id, turns, children, policy.siblings) if step < len(fade) else ()
+            for neighbor in near:
+                if neighbor not in chosen:
+                    heappush(heap, (-strength[neighbor] * fade[step], neighbor, step))
+    return list(chosen)
 
-    def _neighbors(self, id: str) -> list[str]:
-        parent = self.turns[id].parent
-        neighbors = list(self.children.get(id, ()))
-        if parent != id:
-            if parent in self.turns:
-                neighbors.append(parent)
-            siblings = self.children.get(parent, ())[: self.policy.siblings + 1]
-            neighbors += [other for other in siblings if other != id][: self.policy.siblings]
-        return neighbors
 
-    def _strength(self, turn: SliceTurn) -> float:
-        if turn.phase not in self.policy.phases:
-            known = ", ".join(sorted(self.policy.phases))
-            raise InputError(f"turn {turn.id!r} has the phase {turn.phase!r}", hint=f"use {known}")
-        return self.policy.phases[turn.phase] + self.policy.salience * turn.salience
+def _neighbors(
+    id: str, turns: Mapping[str, SliceTurn], children: Mapping[str, list[str]], most: int
+) -> list[str]:
+    """The children, the parent and the strongest siblings of a turn."""
+    parent, found = turns[id].parent, list(children.get(id, ()))
+    if parent != id:
+        siblings = children.get(parent, ())[: most + 1]
+        found += [parent] * (parent in turns)
+        found += [other for other in siblings if other != id][:most]
+    return found
+
+
+def _strength(turn: SliceTurn, policy: SlicePolicy) -> float:
+    if turn.phase not in policy.phases:
+        known = ", ".join(sorted(policy.phases))
+        raise InputError(f"turn {turn.id!r} has the phase {turn.phase!r}", hint=f"use {known}")
+    return policy.phases[turn.phase] + policy.salience * turn.salience
 
 
 def _slice_id(anchor: str, policy_id: str, params_hash: str, turns: Iterable[SliceTurn]) -> str:
