@@ -3,6 +3,7 @@
 import pytest
 
 from millgate.errors import InputError
+from millgate.knowledge import edges
 from millgate.knowledge.edges import chunk_edges, document_edges, link_edges, read_edges
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Edge
@@ -88,10 +89,11 @@ def test_nul_bytes_do_not_stop_a_csv(tmp_path):
     assert lines(tmp_path, "e.csv", "a\0,uses,b\n") == [Edge("a", "uses", "b", 1.0, "e.csv")]
 
 
-def test_linking_counts_what_it_did():
+def test_linking_counts_what_it_did(monkeypatch):
+    monkeypatch.setattr(edges, "BATCH", 10)
     store = TemporaryStore()
     rows = [Edge("a", "uses", str(i)) for i in range(25)] + [f"bad {i}" for i in range(30)]
-    result = link_edges(store, "t", iter(rows), batch=10)
+    result = link_edges(store, "t", iter(rows))
     assert (result.linked, result.skipped, len(result.reasons)) == (25, 30, 20)
     assert len(store.edges_touching("t", ["a"])) == 25
 

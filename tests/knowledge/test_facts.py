@@ -266,11 +266,11 @@ def test_one_chance_word_is_not_recalled():
 
 def test_update_changes_words_and_keeps_the_rest():
     facts = new_facts()
-    fact = facts.add("Alice lives in Paris", tags=["home"], names=["Alice Jones"]).fact
+    fact = facts.add("Alice lives in Paris", tags=["home"]).fact
     facts.feedback(fact.id, helpful=True)
     after = facts.update(fact.id, content="Alice lives in Berlin", trust=0.9)
     assert after.id == fact.id
-    assert after.entities == ("Alice Jones", "Alice", "Berlin")
+    assert after.entities == ("Alice", "Berlin")
     assert (after.trust, after.tags, after.helpful) == (0.9, ("home",), 1)
     assert [step.reason for step in after.history] == ["helpful", "set"]
     assert facts.search("Paris") == []

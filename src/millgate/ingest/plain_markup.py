@@ -2,8 +2,12 @@
 
 import re
 
-_RULE = re.compile(r"([=\-~^\"'`:.*+#_<>])\1{2,}+")
-_ANCHOR = re.compile(r"\.\. (?:_[^\n]{1,200}:|index::[^\n]*)\s*")
+# a title between two rules, or above one
+_TITLE = re.compile(
+    r"^(?:([=\-~^\"'`:.*+#_<>])\1{2,}+[ \t]*+\n)?(\S[^\n]*)\n(([=\-~^\"'`:.*+#_<>])\4{2,}+)[ \t]*+$",
+    re.MULTILINE,
+)
+_ANCHOR = re.compile(r"^\.\. (?:_[^\n]{1,200}:|index::[^\n]*)[ \t]*\n?", re.MULTILINE)
 _ROLE = re.compile(r":[\w:+-]{1,40}:`~?([^`<\n]{1,200}?)(?:\s*<[^>`\n]{1,200}>)?`")
 _TIME = re.compile(r"(?:\d{1,3}:)?\d\d:\d\d[.,]\d{1,3} --> [^\n]*")
 _TAG = re.compile(r"</?[A-Za-z][^>\n]{0,80}>|\{\\[^}\n]{0,80}\}")
@@ -11,32 +15,17 @@ _TAG = re.compile(r"</?[A-Za-z][^>\n]{0,80}>|\{\\[^}\n]{0,80}\}")
 
 def rst_to_markdown(text: str) -> str:
     """Underlined titles as headings, roles as code, and no anchors; all else stays as it is."""
-    lines, out, levels = text.splitlines(), list[str](), list[str]()
-    for number, line in enumerate(lines):
-        below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
-        if _RULE.fullmatch(line.rstrip()) and _is_rule(lines, number):
-            continue
-        if line.strip() and not line.startswith(" ") and _underlines(below, line):
-            kind = below[0]
-            if kind not in levels:
-                levels.append(kind)
-            out.append(f"{'#' * min(6, 1 + levels.index(kind))} {line.strip()}")
-        elif not _ANCHOR.fullmatch(line):
-            out.append(_ROLE.sub(r"`\1`", line))
-    return "\n".join(out)
+    levels: list[str] = []
 
+    def head(match: re.Match[str]) -> str:
+        title, rule = match[2].rstrip(), match[3]
+        if len(rule) < len(title):
+            return match[0]
+        if rule[0] not in levels:
+            levels.append(rule[0])
+        return f"{'#' * min(6, 1 + levels.index(rule[0]))} {title}"
 
-def _underlines(rule: str, title: str) -> bool:
-    return len(rule) >= len(title.rstrip()) and bool(_RULE.fullmatch(rule))
-
-
-def _is_rule(lines: list[str], number: int) -> bool:
-    """Whether a line of signs belongs to a title above or below it."""
-    above = lines[number - 1].rstrip() if number else ""
-    here = lines[number].rstrip()
-    two_below = lines[number + 2].rstrip() if number + 2 < len(lines) else ""
-    is_under = bool(above) and not above.startswith(" ") and len(here) >= len(above)
-    return is_under or two_below == here
+    return _ROLE.sub(r"`\1`", _ANCHOR.sub("", _TITLE.sub(head, text)))
 
 
 def subtitles_to_text(text: str) -> str:

@@ -88,14 +88,12 @@ def edge(
     return Edge(_node_name(source), form, _node_name(target), float(weight), _clean(provenance))
 
 
-def link_edges(
-    edges: EdgeStore, tenant: str, rows: Iterable[Edge | str], *, batch: int = BATCH
-) -> LoadResult:
+def link_edges(edges: EdgeStore, tenant: str, rows: Iterable[Edge | str]) -> LoadResult:
     """Link edges in batches; a text in place of an edge is the reason why a line was skipped."""
     linked = skipped = 0
     reasons: list[str] = []
     stream = iter(rows)
-    while some := list(islice(stream, batch)):
+    while some := list(islice(stream, BATCH)):
         good = [row for row in some if isinstance(row, Edge)]
         bad = [row for row in some if isinstance(row, str)]
         edges.link(tenant, good)

@@ -118,10 +118,9 @@ class Facts:
         *,
         category: str = "general",
         tags: Iterable[str] = (),
-        names: Iterable[str] = (),
         trust: float | None = None,
     ) -> AddedFact:
-        """Remember a fact. `names` are entities beyond those its text shows.
+        """Remember a fact.
 
         For example: `gate.facts.add("Ada runs the ferry.", category="people", tags=["ferry"]).fact.id`.
         """
@@ -133,7 +132,7 @@ class Facts:
         only_framing = content != given and is_framing(content)
         if only_framing or (self._injected and self._injected.contains(self._tenant, content)):
             return AddedFact(Fact("", given, trust=0.0), new=False, repeats_injected_text=True)
-        fact = self.make(content, category=category, tags=tags, names=names, trust=trust)
+        fact = self.make(content, category=category, tags=tags, trust=trust)
         saved = self._store.save_fact(self._tenant, fact)
         return AddedFact(saved, new=saved.id == fact.id)  # or another process added it first
 
@@ -143,7 +142,6 @@ class Facts:
         *,
         category: str = "general",
         tags: Iterable[str] = (),
-        names: Iterable[str] = (),
         trust: float | None = None,
     ) -> Fact:
         """A checked fact with an id of its own, which is not saved yet."""
@@ -153,7 +151,7 @@ class Facts:
             content=content,
             category=_clean(category, LABEL_CHARS) or "general",
             tags=_labels(tags),
-            entities=unique_names(_labels(names), _entities(content)),
+            entities=unique_names(_entities(content)),
             trust=check_trust(self.policy.trust if trust is None else trust),
             created=now,
             updated=now,

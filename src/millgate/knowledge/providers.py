@@ -94,11 +94,6 @@ class Recollection:
     sifted: Sifted = field(default_factory=Sifted)
 
     @property
-    def asked(self) -> bool:
-        """Whether the providers were asked at all."""
-        return not self.reason
-
-    @property
     def degraded(self) -> tuple[str, ...]:
         """Providers that were left out, as 'name: why'."""
         bad = (a for a in self.answers if a.status in ("late", "failed", "unasked"))

@@ -87,14 +87,12 @@ class McpSearch:
         *,
         tool: str = "",
         timeout_s: float = 15.0,
-        env: Mapping[str, str] | None = None,
     ) -> None:
         if not server:
             raise InputError("the MCP server is empty", hint="give a URL or a command line")
         self._server = server
         self._tool = tool
         self._timeout_s = timeout_s
-        self._env = dict(env) if env is not None else None
         # each search of a command line starts a process
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             WeakKeyDictionary()
@@ -140,7 +138,7 @@ class McpSearch:
         if isinstance(self._server, str) and self._server.startswith(("http://", "https://")):
             return self._server
         words = shlex.split(self._server) if isinstance(self._server, str) else list(self._server)
-        process = mcp.StdioServerParameters(command=words[0], args=words[1:], env=self._env)
+        process = mcp.StdioServerParameters(command=words[0], args=words[1:])
         return mcp.stdio_client(process, errlog=sys.__stderr__)
 
     async def _ask(self, client: Any, query: str, limit: int) -> list[Chunk]:  # noqa: ANN401
