@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from millgate.errors import ConfigError
 from millgate.ingest import chunk
-from millgate.ingest.blocks import TextBlock, blocks
-from millgate.ingest.chunk import _join_tail, _may_join, split_text
+from millgate.ingest.chunk import TextBlock, _join_tail, _may_join, blocks, split_text
 from millgate.ingest.policy import ChunkPolicy
 from millgate.text.tokens import estimate_tokens
 

@@ -3,7 +3,7 @@
 import pytest
 
 from millgate.errors import InputError
-from millgate.knowledge.trust import DAY, HISTORY, check_trust, decay_factor, with_trust
+from millgate.knowledge.facts import DAY, HISTORY, check_trust, decay_factor, with_trust
 from millgate.types import Fact
 
 FACT = Fact("f", "The staging server is called Heron", trust=0.5)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from millgate.calls.loop import LoopCalls, async_version
 from millgate.errors import InputError, StoreError
 from millgate.gateway.compactions import Compactions, LostMessages
-from millgate.knowledge.facts import AddedFact, FactHit, Facts, Feedback
+from millgate.knowledge.facts import AddedFact, FactHit, Facts, Feedback, highest_praise
 from millgate.knowledge.review import ReviewQueue
-from millgate.knowledge.trust import highest_praise
 from millgate.pipeline.recorder import survive
 from millgate.protocols import ClusterStore, RequestScopedStore, Snapshot
 from millgate.text.meant import nearest

@@ -4,6 +4,10 @@ A chat log is cut at its turns; a text that the caller declares to be one, at it
 text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to `maximum` is
 never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere. Passages are spans of
 the text, so nothing is added, and only white space between them is lost. Size is the token estimate (text/tokens.py).
+
+Blocks are the natural parts of a text. Markdown: a fence, a table, a paragraph; a heading belongs to the block that
+follows it. Plain text: paragraphs. Code: top-level definitions, that is, what begins at the left margin after a blank
+line. Each block has the path of headings above it. Blocks cover every character that is not white space, in order.
 """
 
 import re
@@ -11,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from millgate.ingest.blocks import TextBlock, blocks
 from millgate.ingest.policy import ChunkPolicy
 from millgate.text.tokens import RunningTokens, estimate_all, estimate_tokens
 from millgate.text.turns import CONVERSATION, split_turns
@@ -36,6 +39,25 @@ MOST_TURNS = 40_000
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]", re.MULTILINE)
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)  # one that says something
+# Lines that are more than prose; everything between two of them is one run of text. No group is repeated without end:
+# each round of one takes 300 bytes.
+_SPECIAL = re.compile(
+    r"^(?: {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n?"
+    r"| {0,3}(?P<heading>#{1,6})[ \t]+(?P<words>[^\n]*)\n?"
+    r"|(?P<table>[ \t]*\|)[^\n]*\n?"
+    r"|(?P<blank>[ \t\r]*\n(?:[ \t\r\n]*\n)?))",
+    re.MULTILINE,
+)
+_GAP = re.compile(r"\n[ \t\r\n]*\n")
+_TOP = re.compile(r"\n[ \t\r]*\n(?=[^\s)\]}])")
+
+
+class TextBlock(NamedTuple):
+    """A span of the text, and the headings above it."""
+
+    start: int
+    end: int
+    path: tuple[str, ...] = ()
 
 
 class Passage(NamedTuple):
@@ -175,3 +197,68 @@ def _runs(
 def _trim(text: str) -> str:
     """Strip blank lines around it; the first line keeps its indent."""
     return text.rstrip().lstrip("\r\n")
+
+
+def blocks(text: str, kind: str) -> Iterator[TextBlock]:
+    """The blocks of a text of that kind: markdown, text or code."""
+    if kind == "markdown":
+        return _markdown(text)
+    return _split_at(text, _TOP if kind == "code" else _GAP)
+
+
+def _split_at(text: str, gap: re.Pattern[str]) -> Iterator[TextBlock]:
+    start = 0
+    for match in gap.finditer(text):
+        if text[start : match.start()].strip():
+            yield TextBlock(start, match.start())
+            start = match.end()
+    if text[start:].strip():
+        yield TextBlock(start, len(text))
+
+
+def _markdown(text: str) -> Iterator[TextBlock]:
+    """Join lines to blocks; a heading goes with the block below it."""
+    path: list[tuple[int, str]] = []
+    open_at, end, former = -1, 0, "blank"
+    for kind, start, stop, words in _like_lines(text):
+        over = former == "fence" or (former in ("text", "table") and kind != former)
+        if open_at >= 0 and over and text[open_at:end].strip():
+            yield TextBlock(open_at, end, tuple(title for _, title in path))
+        if over:
+            open_at = -1
+        if kind == "heading":
+            level = len(words) - len(words.lstrip("#"))
+            path = [above for above in path if above[0] < level]
+            path.append((level, words.strip("# \t\r")))
+        if kind != "blank":
+            open_at = start if open_at < 0 else open_at
+            end = stop
+        former = kind
+    if open_at >= 0 and text[open_at:end].strip():
+        yield TextBlock(open_at, end, tuple(title for _, title in path))
+
+
+def _like_lines(text: str) -> Iterator[tuple[str, int, int, str]]:
+    """Kind, start, end and, for headings, the words of each run of like lines."""
+    position = 0
+    while match := _SPECIAL.search(text, position):
+        start, end = match.span()
+        if start > position:
+            yield "text", position, start, ""
+        if match["fence"]:
+            end = _fence_end(text, end, match["fence"])
+            yield "fence", start, end, ""
+        elif match["heading"]:
+            yield "heading", start, end, f"{match['heading']} {match['words']}"
+        else:
+            yield "table" if match["table"] else "blank", start, end, ""
+        position = end
+    if position < len(text):
+        yield "text", position, len(text), ""
+
+
+def _fence_end(text: str, start: int, fence: str) -> int:
+    """The end of the fence that was opened before `start`: after its closing line, or the end of the text."""
+    closing = rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t\r]*(?:\n|\Z)"
+    found = re.compile(closing, re.MULTILINE).search(text, start)
+    return found.end() if found else len(text)

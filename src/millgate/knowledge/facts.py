@@ -8,22 +8,22 @@ neither stored nor taken for a confirmation.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from heapq import nsmallest
 from itertools import chain, count, islice
+from math import isfinite
 
 from millgate.calls.loop import async_version
 from millgate.errors import InputError, LimitError, NotFound
 from millgate.knowledge.fact_index import FactIndex, language_of
 from millgate.knowledge.injected import Injected, is_framing
-from millgate.knowledge.trust import check_trust, decay_factor, with_trust
 from millgate.protocols import Clock, FactStore
 from millgate.text.fence import without_fences
 from millgate.text.names import entities
 from millgate.text.redact import redact
-from millgate.types import Candidate, Chunk, Fact, Plan, Sifted
+from millgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 from millgate.types.check import check_type, explain_all_keywords
 from millgate.types.lengths import FACT_CHARS, LABEL_CHARS, MOST_LABELS, NOTE_CHARS
 from millgate.types.notes import Fate, NoteCode, Stage
@@ -33,6 +33,8 @@ from millgate.types.policy import Policy, Positive, PositiveCount, Tuning, Unit
 MAX_CANDIDATES = 50
 # facts that one is compared with: one that says the same is among the first by shared terms
 COMPARED = 20
+DAY = 86_400.0
+HISTORY = 100  # changes of trust kept with a fact: chosen to bound its row, and far more than a reader looks at
 
 
 class FactsPolicy(Policy):
@@ -354,6 +356,31 @@ def _as_candidate(hit: FactHit, min_relevance: float) -> Candidate:
     return found.with_note(
         Stage.MEMORY, Fate.DROP, NoteCode.LOW_RELEVANCE, relevance=relevance, min_relevance=min_relevance,
     )  # fmt: skip
+
+
+def with_trust(fact: Fact, trust: float, reason: str, now: float) -> Fact:
+    """The fact with another trust, within 0..1, and the change in its history."""
+    new = round(min(1.0, max(0.0, trust)), 6)
+    step = TrustChange(now, fact.trust, new, reason)
+    return replace(fact, trust=new, updated=now, history=(*fact.history, step)[-HISTORY:])
+
+
+def decay_factor(fact: Fact, now: float, half_life_days: float) -> float:
+    """The factor for the age since a fact was last updated: 1 now, 1/2 after the half-life."""
+    age = max(0.0, now - max(fact.updated, fact.created)) / DAY
+    return float(0.5 ** (age / half_life_days))
+
+
+def highest_praise(scopes: Collection[str], reviewed: float, step: float) -> float:
+    """As far as a caller's praise may raise a fact: below the trust of a reviewed one, unless the caller may review."""
+    return 1.0 if "review" in scopes else reviewed - step
+
+
+def check_trust(trust: float) -> float:
+    """The trust; an error if it is not within 0..1."""
+    if not (isfinite(trust) and 0 <= trust <= 1):
+        raise InputError(f"trust is {trust}; it must be within 0..1")
+    return float(trust)
 
 
 def judge_recalled(

@@ -13,8 +13,7 @@ from math import isfinite
 
 from millgate.errors import InputError
 from millgate.knowledge.fact_index import language_of
-from millgate.knowledge.facts import Facts, Feedback, unique_names
-from millgate.knowledge.trust import decay_factor, with_trust
+from millgate.knowledge.facts import Facts, Feedback, decay_factor, unique_names, with_trust
 from millgate.text.data import load
 from millgate.text.letters import fold
 from millgate.text.terms import terms

@@ -19,8 +19,7 @@ from typing import Protocol
 
 from millgate.calls.loop import async_version
 from millgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
-from millgate.knowledge.facts import Facts, Feedback
-from millgate.knowledge.trust import with_trust
+from millgate.knowledge.facts import Facts, Feedback, with_trust
 from millgate.protocols import Clock, FactStore, ReviewStore
 from millgate.text.redact import redact
 from millgate.text.stopwords import ENGLISH

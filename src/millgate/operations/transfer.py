@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from millgate.errors import InputError, MillgateError
-from millgate.knowledge.trust import check_trust
+from millgate.knowledge.facts import check_trust
 from millgate.operations.copy import Item, WholeStore, write_records
 from millgate.protocols import Store
 from millgate.stores.codec import decode, encode
