@@ -2,7 +2,7 @@
 
 import json
 import zlib
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
@@ -50,7 +50,7 @@ def some_bytes(rng):
 
 @pytest.fixture(scope="module")
 def parser():
-    with ParserProcess() as parser:
+    with closing(ParserProcess()) as parser:
         yield parser
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import pytest
 from tests.waiting import MOST_S
@@ -78,7 +79,7 @@ def test_what_is_silent_ends_with_its_own_tag():
 
 def test_a_child_that_takes_too_long_is_ended(monkeypatch):
     monkeypatch.setattr(child, "WALL_S", 0.01)
-    with child.ParserProcess() as parser, pytest.raises(Undecodable, match="took longer"):
+    with closing(child.ParserProcess()) as parser, pytest.raises(Undecodable, match="took longer"):
         parser.extract("html", b"<p>hello</p>" * 10_000)
 
 
@@ -120,7 +121,7 @@ def test_what_a_parser_prints_is_no_answer():
 
 
 def test_a_process_is_kept_for_many_files_and_a_new_one_follows_one_that_died(monkeypatch):
-    with child.ParserProcess() as parser:
+    with closing(child.ParserProcess()) as parser:
         parser.extract("html", b"<p>one</p>")
         first = parser._process
         parser.extract("html", b"<p>two</p>")
@@ -138,7 +139,7 @@ def test_a_process_is_kept_for_many_files_and_a_new_one_follows_one_that_died(mo
 
 
 def test_a_child_gives_title_and_text_and_reasons():
-    with child.ParserProcess() as parser:
+    with closing(child.ParserProcess()) as parser:
         assert parser.extract("html", b"<title>T</title><p>hello</p>") == ("T", "hello")
         with pytest.raises(Undecodable, match="broken PDF"):
             parser.extract("pdf", b"%PDF-1.4 nonsense")
@@ -166,13 +167,6 @@ def test_an_id_that_cannot_stand_in_an_address_is_refused(gate, id):
     made = gate.add([{"id": id, "text": "x"}])
     assert (made.documents, made.skips) == (0, 1)
     assert "control character" in made.skipped[0].reason
-
-
-def test_a_page_that_is_too_large_is_skipped_and_both_sizes_are_named(tmp_path):
-    (tmp_path / "dump.html").write_bytes(b"<p>x</p>" * 800_000)
-    with Millgate.open(tmp_path / "kb") as gate:
-        (skip,) = gate.add_files(tmp_path / "dump.html").skipped
-    assert skip.reason == "6 MB of HTML, above 5"
 
 
 def test_a_small_file_may_take_less_time_than_a_large_one():

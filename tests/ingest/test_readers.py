@@ -505,7 +505,7 @@ def test_a_page_is_read_up_to_the_limit_and_no_further(store, folder, monkeypatc
     (skip,) = add(store, folder).skipped
     assert texts(store) == {"docs/fits.html": "words"}
     assert skip.what == "docs/larger.html"
-    assert "of HTML" in skip.reason
+    assert skip.reason == "0 MB of HTML, above 0"
 
 
 def test_a_pdf_gives_its_title_and_its_pages_with_a_blank_line_between_them():

@@ -2,8 +2,7 @@
 
 import pytest
 
-from millgate.errors import InputError
-from millgate.knowledge.facts import DAY, HISTORY, check_trust, decay_factor, with_trust
+from millgate.knowledge.facts import DAY, check_trust, decay_factor, with_trust
 from millgate.types import Fact
 
 FACT = Fact("f", "The staging server is called Heron", trust=0.5)
@@ -14,31 +13,11 @@ def test_trust_stays_within_its_bounds_and_is_rounded(asked, new):
     assert with_trust(FACT, asked, "because", 7.0).trust == new
 
 
-def test_a_change_is_dated_and_kept_with_its_reason():
-    moved = with_trust(FACT, 0.6, "helpful", 7.0)
-    assert moved.updated == 7.0
-    change = moved.history[-1]
-    assert (change.when, change.old, change.new, change.reason) == (7.0, 0.5, 0.6, "helpful")
-
-
-def test_only_the_last_changes_are_kept():
-    fact = FACT
-    for at in range(HISTORY + 3):
-        fact = with_trust(fact, 0.5, str(at), float(at))
-    assert [len(fact.history), fact.history[0].reason] == [HISTORY, "3"]
-
-
 def test_a_half_life_halves():
     fact = Fact("f", "x", created=0.0, updated=10 * DAY)
     assert decay_factor(fact, 10 * DAY, 90) == 1.0
     assert decay_factor(fact, 100 * DAY, 90) == 0.5
     assert decay_factor(fact, 0.0, 90) == 1.0  # a clock that went back
-
-
-@pytest.mark.parametrize("trust", [-0.01, 1.01, float("nan"), float("inf")])
-def test_trust_out_of_bounds_is_refused(trust):
-    with pytest.raises(InputError, match=r"within 0\.\.1"):
-        check_trust(trust)
 
 
 def test_trust_at_its_bounds_is_taken():

@@ -14,8 +14,7 @@ import signal
 import subprocess
 import sys
 from threading import Event, Timer
-from types import TracebackType
-from typing import IO, Literal, Self
+from typing import IO, Literal
 
 import orjson
 
@@ -36,27 +35,16 @@ FileKind = Literal["docx", "eml", "epub", "html", "opendocument", "pdf", "pptx",
 
 
 class ParserProcess:
-    """A child process that takes files apart. It starts with the first file; use it in a `with` block."""
+    """A child process that takes files apart. It starts with the first file, and ends with `close`."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._files = 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._end()
-
     def extract(self, kind: FileKind, data: bytes) -> tuple[str, str]:
         """The title and the text of a file; Undecodable with the reason if it gives none within the limits."""
         if self._files >= MOST_FILES:
-            self._end()
+            self.close()
         answer = orjson.loads(self._ask(kind, data))
         self._files += 1
         if answer.get("reason"):
@@ -81,10 +69,13 @@ class ParserProcess:
             size = int.from_bytes(_read_exactly(process.stdout, _SIZE_BYTES))
             return _read_exactly(process.stdout, size)
         except (OSError, EOFError) as error:
-            self._end()
-            raise Undecodable(_describe_end(len(data), is_late=late.is_set())) from error
+            self.close()
+            limit = f"{cpu_seconds(len(data))} seconds or {MEMORY_BYTES >> 20} MB"
+            if late.is_set():
+                raise Undecodable(f"took longer than {WALL_S} seconds to read") from error
+            raise Undecodable(f"took more than {limit} to read") from error
         except BaseException:  # an answer that was not read would be taken for the next one's
-            self._end()
+            self.close()
             raise
         finally:
             timer.cancel()
@@ -97,17 +88,12 @@ class ParserProcess:
         self._files = 0
         return self._process
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End the process."""
         process, self._process, self._files = self._process, None, 0
         if process is not None:
             process.kill()
             process.communicate()
-
-
-def _describe_end(size: int, *, is_late: bool) -> str:
-    if is_late:
-        return f"took longer than {WALL_S} seconds to read"
-    return f"took more than {cpu_seconds(size)} seconds or {MEMORY_BYTES >> 20} MB to read"
 
 
 def _read_exactly(stream: IO[bytes], size: int) -> bytes:

@@ -10,7 +10,7 @@ files too.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def add_files(
     stored = store.digests(tenant, collection, [id for known in listed.values() for id in known])
     unchanged = {id for id, known in listed.items() if known.items() <= stored.items()}
     reading = _Reading(loader, added, collection)
-    with reading.parser:
+    with closing(reading.parser):
         for one in found:
             if isinstance(one, Skip):
                 loader.add(one)
