@@ -59,7 +59,7 @@ def test_any_file_is_read_or_skipped(folder, parser, rng):
     file = folder / f"file{rng.choice(SUFFIXES)}"
     file.write_bytes(b"\n".join(some_bytes(rng) for _ in range(rng.randrange(3))))
     source = SourceFile(file, file.name)
-    for item in read(source, collection="main", max_bytes=10_000, parser=parser):
+    for item in read(source, max_bytes=10_000, parser=parser):
         assert isinstance(item, Text | Skip)
 
 

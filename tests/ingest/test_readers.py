@@ -286,7 +286,7 @@ def test_json_that_would_take_far_more_memory_than_bytes_is_not_parsed(store, fo
 
 
 def test_a_json_file_may_hold_more_than_a_body():
-    (whole,) = tables.json_rows(b"[" + b"1," * 1_000_000 + b"1]", "numbers.json", "main")
+    (whole,) = tables.json_rows(b"[" + b"1," * 1_000_000 + b"1]", "numbers.json")
     assert (type(whole), whole.size) == (Text, 2_000_003)
 
 

@@ -91,7 +91,7 @@ def add_files(
     paths = list(paths)
     check_paths(paths)
     places = [Path(path) for path in paths]
-    loader = Loader(store, tenant, policy, on_progress, kind)
+    loader = Loader(store, tenant, collection, policy, on_progress, kind)
     found = list(walk(places, root=root, exclude=exclude, gitignore=gitignore, store=own_folder))
     loader.progress.total = sum(one.size for one in found)
     limits = policy.max_bytes, policy.chunk.target, policy.chunk.maximum
@@ -104,7 +104,7 @@ def add_files(
     }
     stored = store.digests(tenant, collection, [id for known in listed.values() for id in known])
     unchanged = {id for id, known in listed.items() if known.items() <= stored.items()}
-    reading = _Reading(loader, added, collection)
+    reading = _Reading(loader, added)
     with closing(reading.parser):
         for one in found:
             if isinstance(one, Skip):
@@ -146,10 +146,9 @@ def add_files(
 class _Reading:
     """Reads files into a loader, and knows which documents they held before and hold no more."""
 
-    def __init__(self, loader: Loader, added: AddedFiles, collection: str) -> None:
+    def __init__(self, loader: Loader, added: AddedFiles) -> None:
         self._loader = loader
         self._added = added
-        self._collection = collection
         self.parser = ParserProcess()
         self.whole: dict[
             str, bool
@@ -169,9 +168,7 @@ class _Reading:
         loader, documents, skips = self._loader, dict[str, str](), list[Skip]()
         before, own_ids, is_packed = loader.progress.skips, False, False
         policy = loader.policy
-        items = read(
-            file, collection=self._collection, max_bytes=policy.max_bytes, parser=self.parser
-        )
+        items = read(file, max_bytes=policy.max_bytes, parser=self.parser)
         if loader.kind != CONVERSATION:
             items = pack_rows(items, file.id, policy.chunk)
         for item in items:
@@ -199,7 +196,7 @@ class _Reading:
         """
         for id, digest in digests.items():
             file = file_of(id, digest)
-            if file in self.whole and hash((self._collection, id)) not in self._loader.seen:
+            if file in self.whole and hash((self._loader.collection, id)) not in self._loader.seen:
                 if prune or self.whole[file] or not digest.startswith(ROW):
                     yield id
             elif prune and file and is_gone(file):

@@ -87,13 +87,11 @@ def add_rows(
             f"add takes rows, and this is {type(rows).__name__}",
             hint='give {"id": …, "text": …}, a text, a Path, or several of them',
         )
-    loader = Loader(store, tenant, policy or IngestPolicy(), on_progress, kind)
+    loader = Loader(store, tenant, collection, policy or IngestPolicy(), on_progress, kind)
     for number, row in enumerate(rows):
         try:
             refuse_slips(row)
-            loader.add(
-                parse_row({"text": row} if isinstance(row, str) else row, collection=collection)
-            )
+            loader.add(parse_row({"text": row} if isinstance(row, str) else row))
         except InputError as error:
             loader.flush()
             raise type(error)(f"row {number}: {error.message}", hint=error.hint) from error
@@ -113,30 +111,30 @@ def add_stream(
 ) -> Summary:
     """Add what a pipe delivered: JSON lines as rows, anything else as one text."""
     policy = policy or IngestPolicy()
-    loader = Loader(store, tenant, policy, on_progress, kind)
+    loader = Loader(store, tenant, collection, policy, on_progress, kind)
     loader.progress.total = len(data)
     if len(data) > policy.max_bytes:
         loader.add(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
     else:
-        for item in _stream_items(data, id, collection, kind):
+        for item in _stream_items(data, id, kind):
             loader.add(item if isinstance(item, Skip) else item._replace(origin="", file=""))
     return loader.finish()
 
 
-def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable[Text | Skip]:
+def _stream_items(data: bytes, id: str, kind: Kind) -> Iterable[Text | Skip]:
     if not data.strip():
         return [Skip(id, "nothing came in")]
 
     def rows(data: bytes) -> Iterator[Text | Skip]:
         lines = TextIOWrapper(BytesIO(data), "utf-8", "surrogateescape", newline="")
-        return texts_of(json_lines(lines), id, collection)
+        return texts_of(json_lines(lines), id)
 
     # none if the line is a byte order mark alone
     if isinstance(next(rows(data.lstrip().split(b"\n", 1)[0]), None), Text):
         return rows(data)
     try:
         cut = kind if kind == CONVERSATION else "markdown"
-        return [Text(id, decode(data), kind=cut, collection=collection, size=len(data))]
+        return [Text(id, decode(data), kind=cut, size=len(data))]
     except Undecodable as error:
         return [Skip(id, str(error), len(data))]
 
@@ -151,6 +149,7 @@ class Loader:
 
     store: DocumentStore
     tenant: str
+    collection: str
     policy: IngestPolicy
     on_progress: OnProgress | None
     kind: Kind = ""
@@ -176,8 +175,7 @@ class Loader:
             self.note_skip(item)
             return ""
         self.progress.packed += item.packed
-        if self.kind:
-            item = declare(item, self.kind)
+        item = declare(item, self.collection, self.kind)
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the memory
         if mark in self.seen:

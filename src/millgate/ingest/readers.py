@@ -64,32 +64,30 @@ class SourceFile:
     modified_ns: int = 0
 
 
-def read(file: SourceFile, *, collection: str, max_bytes: int, parser: ParserProcess) -> Items:
+def read(file: SourceFile, *, max_bytes: int, parser: ParserProcess) -> Items:
     """The texts of a file, each ready to be cut; what cannot be read is skipped with its reason."""
     suffix = file.path.suffix.lower()
     try:
         if suffix in _CHATS and file.size <= max_bytes and is_chat(file.path):
-            yield from _read_chats(file, collection)
+            yield from _read_chats(file)
         elif suffix in _TABLES:
-            yield from tables.read_table(file.path, file.id, collection)
+            yield from tables.read_table(file.path, file.id)
         elif suffix == ".gz":
-            yield from _read_compressed(file, collection, max_bytes, parser)
+            yield from _read_compressed(file, max_bytes, parser)
         elif suffix == ".mbox":
-            yield from _read_mbox(file, collection, parser)
+            yield from _read_mbox(file, parser)
         elif file.size > max_bytes:
             limit = f"{max_bytes / 1e6:.0f} MB"
             yield Skip(file.id, f"{file.size / 1e6:.0f} MB, above the limit of {limit}", file.size)
         else:
-            yield from _read_whole(file, file.path.read_bytes(), suffix, collection, parser)
+            yield from _read_whole(file, file.path.read_bytes(), suffix, parser)
     except (Undecodable, UnicodeError) as error:
         yield Skip(file.id, str(error), file.size)
     except OSError as error:
         yield Skip(file.id, f"cannot be read: {error.strerror or error}", file.size)
 
 
-def _read_compressed(
-    file: SourceFile, collection: str, max_bytes: int, parser: ParserProcess
-) -> Items:
+def _read_compressed(file: SourceFile, max_bytes: int, parser: ParserProcess) -> Items:
     """A file that gzip compressed, as the file it was before."""
     suffix = Path(file.path.stem).suffix.lower()
     if suffix in _TABLES or suffix in {".mbox", ".tar"}:
@@ -103,41 +101,38 @@ def _read_compressed(
     if len(data) > max_bytes:
         yield Skip(file.id, f"above the limit of {max_bytes / 1e6:.0f} MB once unpacked", file.size)
     else:
-        yield from _read_whole(file, data, suffix, collection, parser)
+        yield from _read_whole(file, data, suffix, parser)
 
 
-def _read_whole(
-    file: SourceFile, data: bytes, suffix: str, collection: str, parser: ParserProcess
-) -> Items:
+def _read_whole(file: SourceFile, data: bytes, suffix: str, parser: ParserProcess) -> Items:
     if not data.strip():
         yield Skip(file.id, "empty file", file.size, is_empty=True)
     elif suffix in _PARSED:
         title, text = parser.extract(_PARSED[suffix], data)
         cut = "text" if suffix == ".pdf" else "markdown"
-        yield _whole_text(file, text, collection, title=title, kind=cut)
+        yield _whole_text(file, text, title=title, kind=cut)
     elif suffix == ".json":
-        yield from tables.json_rows(data, file.id, collection)
+        yield from tables.json_rows(data, file.id)
     elif suffix in _HTML and len(data) > MAX_HTML:
         size = f"{len(data) / 1e6:.0f} MB of HTML"
         yield Skip(file.id, f"{size}, above {MAX_HTML / 1e6:.0f}", file.size)
     elif suffix in _HTML:
         is_small = len(data) <= SMALL_HTML
         title, text = html.extract(decode(data)) if is_small else parser.extract("html", data)
-        yield _whole_text(file, text, collection, title=title)
+        yield _whole_text(file, text, title=title)
     elif suffix == ".ipynb":
-        yield _whole_text(file, notebook.extract(data), collection)
+        yield _whole_text(file, notebook.extract(data))
     elif suffix in _PLAIN:
-        yield _whole_text(file, _PLAIN[suffix](decode(data)), collection)
+        yield _whole_text(file, _PLAIN[suffix](decode(data)))
     else:
         kind = "markdown" if suffix in _MARKDOWN else "code" if suffix in _CODE else "text"
         name = file.id if kind == "code" else ""
-        yield _whole_text(file, decode(data), collection, name=name, kind=kind)
+        yield _whole_text(file, decode(data), name=name, kind=kind)
 
 
 def _whole_text(
     file: SourceFile,
     text: str,
-    collection: str,
     *,
     title: str = "",
     name: str = "",
@@ -152,13 +147,12 @@ def _whole_text(
         title=title,
         name=name or file.path.stem,
         kind=kind,
-        collection=collection,
         size=file.size,
         origin=FILE,
     )
 
 
-def _read_chats(file: SourceFile, collection: str) -> Items:
+def _read_chats(file: SourceFile) -> Items:
     """Each conversation of a file as a document; the only one of a file has the file's id."""
     found, unread = read_chats(file.path)
     if unread:
@@ -166,7 +160,7 @@ def _read_chats(file: SourceFile, collection: str) -> Items:
     if not found:
         yield Skip(file.id, "a conversation in which nothing is said", file.size, is_empty=True)
     for number, chat in enumerate(found, 1):
-        text = _whole_text(file, chat.text, collection, title=chat.title, kind="text")
+        text = _whole_text(file, chat.text, title=chat.title, kind="text")
         if isinstance(text, Text):
             text = text._replace(
                 metadata={"kind": DOCUMENTS}
@@ -177,7 +171,7 @@ def _read_chats(file: SourceFile, collection: str) -> Items:
         yield text
 
 
-def _read_mbox(file: SourceFile, collection: str, parser: ParserProcess) -> Items:
+def _read_mbox(file: SourceFile, parser: ParserProcess) -> Items:
     """Each message of a mailbox as a document, named by its first line."""
     for number, data in split_mbox(file.path):
         id = f"{file.id}:{number}"
@@ -186,6 +180,6 @@ def _read_mbox(file: SourceFile, collection: str, parser: ParserProcess) -> Item
         except Undecodable as error:
             yield Skip(id, str(error), len(data))
             continue
-        whole = _whole_text(file, text, collection, title=title)
+        whole = _whole_text(file, text, title=title)
         if isinstance(whole, Text):
             yield whole._replace(id=id, origin=LINE, size=len(data))

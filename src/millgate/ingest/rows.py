@@ -41,7 +41,7 @@ class Text(NamedTuple):
     title: str = ""
     name: str = ""
     kind: str = "markdown"
-    collection: str = "main"
+    collection: str = ""
     source: str = "document"
     metadata: Mapping[str, Any] = {}
     size: int = 0
@@ -62,9 +62,7 @@ class Skip:
     is_empty: bool = False
 
 
-def parse_row(
-    row: object, *, collection: str, id: str = "", size: int = 0, file: str = "", line: int = 0
-) -> Text:
+def parse_row(row: object, *, id: str = "", size: int = 0, file: str = "", line: int = 0) -> Text:
     """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one, `file` holds it."""
     if not isinstance(row, Mapping):
         raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
@@ -80,7 +78,7 @@ def parse_row(
         own or id or blake2b(text.encode(errors="replace"), digest_size=8).hexdigest(),
         text,
         title=_title(row),
-        collection=_text_field(row, "collection", "") or collection,
+        collection=_text_field(row, "collection", ""),
         source=_text_field(row, "source", "") or "document",
         metadata=_check_metadata({**rest, **given}),
         size=size or len(text),
@@ -112,11 +110,14 @@ def _explain_missing_text(row: Mapping[str, Any]) -> InputError:
     return InputError(f"a row has no text, but {keys or 'nothing'}", hint=_HINT)
 
 
-def declare(item: Text, kind: str) -> Text:
-    """A text with the kind that the caller declared, unless its own metadata name one.
+def declare(item: Text, collection: str, kind: str) -> Text:
+    """A text with the collection and the kind that the caller declared, unless it names its own.
 
     Of a conversation a row is a turn, and a file holds one on each line.
     """
+    item = item._replace(collection=item.collection or collection)
+    if not kind:
+        return item
     is_log = kind == CONVERSATION and item.origin == FILE
     metadata = {"kind": kind, **item.metadata}
     return item._replace(kind=kind if is_log else item.kind, metadata=metadata)

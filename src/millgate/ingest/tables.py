@@ -35,7 +35,7 @@ Rows = Iterable[tuple[int, object, int] | Skip]
 """The line of each row (0 if it is the whole file), the row or the error in its place, and its size."""
 
 
-def read_table(path: Path, id: str, collection: str) -> Items:
+def read_table(path: Path, id: str) -> Items:
     """The rows of a file of JSON lines or of CSV."""
     is_csv = path.suffix.lower() in (".csv", ".tsv")
     with path.open("rb") as raw:
@@ -50,10 +50,10 @@ def read_table(path: Path, id: str, collection: str) -> Items:
     with path.open(encoding=encoding, errors="surrogateescape", newline="") as file:
         first = head.split(b"\n", 1)[0]
         rows = _csv(file, id, first) if is_csv else json_lines(file)
-        yield from texts_of(rows, id, collection)
+        yield from texts_of(rows, id)
 
 
-def texts_of(rows: Rows, id: str, collection: str) -> Items:
+def texts_of(rows: Rows, id: str) -> Items:
     """The texts of rows; what is no row is skipped with its reason."""
     for row in rows:
         if isinstance(row, Skip):
@@ -64,7 +64,7 @@ def texts_of(rows: Rows, id: str, collection: str) -> Items:
         try:
             if isinstance(value, InputError):
                 raise value
-            yield parse_row(value, collection=collection, id=name, size=size, file=id, line=line)
+            yield parse_row(value, id=name, size=size, file=id, line=line)
         except InputError as error:
             yield Skip(name, error.message, size)
 
@@ -88,7 +88,7 @@ def json_lines(file: TextIO) -> Rows:
                 yield number, said, len(data)
 
 
-def json_rows(data: bytes, id: str, collection: str) -> Items:
+def json_rows(data: bytes, id: str) -> Items:
     """A JSON file: a row, a list of rows, or any other JSON, which is kept as text."""
     text = decode(data)
     try:
@@ -100,11 +100,9 @@ def json_rows(data: bytes, id: str, collection: str) -> Items:
     if rows and all(isinstance(row, Mapping) and _has_text(row) for row in rows):
         size = len(data) // len(rows)
         numbered = ((line, row, size) for line, row in enumerate(rows, int(rows is value)))
-        yield from texts_of(numbered, id, collection)
+        yield from texts_of(numbered, id)
     else:
-        yield Text(
-            id, text, name=id, kind="code", collection=collection, size=len(data), origin=FILE
-        )
+        yield Text(id, text, name=id, kind="code", size=len(data), origin=FILE)
 
 
 def _csv(file: TextIO, id: str, first: bytes) -> Rows:
