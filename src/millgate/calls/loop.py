@@ -69,13 +69,7 @@ class BackgroundLoop:
         """The loop, started if it does not run yet."""
         with self._lock:
             if self._loop is None:
-                try:
-                    self._loop = asyncio.new_event_loop()
-                except OSError as error:
-                    raise StoreError(
-                        f"no event loop can be started: {error}",
-                        hint="the process has too many open files",
-                    ) from error
+                self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(
                     target=serve_loop, args=(self._loop,), name="millgate", daemon=True
                 )

@@ -21,7 +21,8 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, InvalidStateError, wait
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial, wraps
 from inspect import isawaitable
@@ -220,8 +221,7 @@ class ThreadCalls:
 
     def __init__(self, part: str) -> None:
         self._part = part
-        self._lock = threading.Lock()
-        self._late = 0
+        self._late: set[Future[Any]] = set()
         self._closed: Future[None] = Future()
 
     def call(
@@ -234,8 +234,8 @@ class ThreadCalls:
         awaited: list[Future[Any]] = [future, self._closed]
         wait(awaited, timeout_s, FIRST_COMPLETED)
         if not future.done():
-            self._count_late(1)
-            future.add_done_callback(lambda _: self._count_late(-1))
+            self._late.add(future)
+            future.add_done_callback(self._late.discard)
             if self._closed.done():
                 raise StoreError("this Millgate was closed while it was at work")
             raise late(self._part, timeout_s)
@@ -248,10 +248,5 @@ class ThreadCalls:
 
     def close(self) -> None:
         """Wait for nothing any more: calls that are under way raise StoreError."""
-        with self._lock:
-            if not self._closed.done():
-                self._closed.set_result(None)
-
-    def _count_late(self, change: int) -> None:
-        with self._lock:
-            self._late += change
+        with suppress(InvalidStateError):  # it is closed already
+            self._closed.set_result(None)

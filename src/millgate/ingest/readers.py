@@ -137,19 +137,15 @@ def _whole_text(
     title: str = "",
     name: str = "",
     kind: str = "markdown",
+    line: int = 0,
+    size: int = 0,
 ) -> Text | Skip:
-    """A file that is one document."""
+    """A file that is one document, or the document that begins at one of its lines."""
+    id, size = f"{file.id}:{line}" if line else file.id, size or file.size
     if not text.strip():
-        return Skip(file.id, "no text in it", file.size, is_empty=True)
-    return Text(
-        file.id,
-        text,
-        title=title,
-        name=name or file.path.stem,
-        kind=kind,
-        size=file.size,
-        origin=FILE,
-    )
+        return Skip(id, "no text in it", size, is_empty=True)
+    name, origin = name or file.path.stem, LINE if line else FILE
+    return Text(id, text, title=title, name=name, kind=kind, size=size, origin=origin)
 
 
 def _read_chats(file: SourceFile) -> Items:
@@ -160,26 +156,17 @@ def _read_chats(file: SourceFile) -> Items:
     if not found:
         yield Skip(file.id, "a conversation in which nothing is said", file.size, is_empty=True)
     for number, chat in enumerate(found, 1):
-        text = _whole_text(file, chat.text, title=chat.title, kind="text")
-        if isinstance(text, Text):
-            text = text._replace(
-                metadata={"kind": DOCUMENTS}
-            )  # cut at turns, a question would lose its answer
-            if len(found) > 1:
-                size = file.size // len(found)
-                text = text._replace(id=f"{file.id}:{number}", origin=LINE, size=size)
-        yield text
+        line, size = number if len(found) > 1 else 0, file.size // len(found)
+        text = _whole_text(file, chat.text, title=chat.title, kind="text", line=line, size=size)
+        # cut at turns, a question would lose its answer
+        yield text._replace(metadata={"kind": DOCUMENTS}) if isinstance(text, Text) else text
 
 
 def _read_mbox(file: SourceFile, parser: ParserProcess) -> Items:
     """Each message of a mailbox as a document, named by its first line."""
-    for number, data in split_mbox(file.path):
-        id = f"{file.id}:{number}"
+    for line, data in split_mbox(file.path):
         try:
             title, text = parser.extract("eml", data)
+            yield _whole_text(file, text, title=title, line=line, size=len(data))
         except Undecodable as error:
-            yield Skip(id, str(error), len(data))
-            continue
-        whole = _whole_text(file, text, title=title)
-        if isinstance(whole, Text):
-            yield whole._replace(id=id, origin=LINE, size=len(data))
+            yield Skip(f"{file.id}:{line}", str(error), len(data))

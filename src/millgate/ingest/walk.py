@@ -56,7 +56,6 @@ def walk(
     patterns = list(exclude)
     seen: set[str] = set()
     for given in paths:
-        check_paths([given])
         path = Path(given)
         if own and _resolve(path).is_relative_to(own):
             found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
@@ -160,18 +159,10 @@ def _entry(path: Path, base: Path) -> Iterator[SourceFile | Skip]:
         return
     if not S_ISREG(status.st_mode):
         yield Skip(id, "not a regular file")
-    elif not _is_encodable(id):
-        yield Skip(id.encode(errors="replace").decode(), "a file name that is not text")
+    elif (shown := id.encode(errors="replace").decode()) != id:
+        yield Skip(shown, "a file name that is not text")
     else:
         yield SourceFile(path, id, status.st_size, status.st_mtime_ns)
-
-
-def _is_encodable(id: str) -> bool:
-    try:
-        id.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def describe_generated(path: Path) -> str:

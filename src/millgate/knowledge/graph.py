@@ -7,7 +7,7 @@ tenant's secret: its holder can show that the turns were admitted (admissibility
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from millgate.calls.loop import async_version
 from millgate.errors import InputError
@@ -17,15 +17,11 @@ from millgate.knowledge.admissibility import sign, verify
 from millgate.knowledge.edges import LoadResult, chunk_edges, edge, link_edges, read_edges
 from millgate.knowledge.paths import Direction, GraphPolicy, Path, base_score, traverse
 from millgate.knowledge.slices import Slice, SlicePolicy, SliceTurn, slice_around
-from millgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
+from millgate.protocols import Clock, Store
 from millgate.types import Edge
 from millgate.types.check import explain_all_keywords
 
 DAY = 86_400.0
-
-
-class GraphStore(EdgeStore, DocumentStore, ChunkStore, SecretStore, Protocol):
-    """What the graph needs of a store."""
 
 
 class ScoredPath(NamedTuple):
@@ -41,7 +37,7 @@ class Graph:
 
     def __init__(
         self,
-        store: GraphStore,
+        store: Store,
         tenant: str,
         policy: GraphPolicy | None = None,
         slice_policy: SlicePolicy | None = None,

@@ -7,19 +7,14 @@ its passages score the trust in the provider. Both keep to the plan, and a provi
 import time
 from collections import OrderedDict
 from threading import Lock
-from typing import Protocol
 
 from millgate.knowledge.facts import Facts, FactsPolicy
 from millgate.knowledge.injected import Injected
 from millgate.knowledge.providers import ProviderPool, Recollection, prefetch_all, reason_not_to_ask
-from millgate.protocols import Clock, FactStore, TraceStore
+from millgate.protocols import Clock, Store
 from millgate.types import Plan, Request, Sifted
 
 TENANTS_HELD = 256  # tenants whose facts stay in memory; those of others are read again when needed
-
-
-class FactAndTraceStore(FactStore, TraceStore, Protocol):
-    """What memory needs of a store."""
 
 
 class Memory:
@@ -27,7 +22,7 @@ class Memory:
 
     def __init__(
         self,
-        store: FactAndTraceStore,
+        store: Store,
         providers: ProviderPool | None = None,
         policy: FactsPolicy | None = None,
         *,

@@ -29,7 +29,7 @@ from pydantic import Field
 from millgate.calls.bugs import describe
 from millgate.calls.loop import BackgroundLoop
 from millgate.calls.parts import FAILURES, REST_S, Rest, contain, start_thread
-from millgate.errors import ConfigError, UpstreamError
+from millgate.errors import ConfigError
 from millgate.knowledge.facts import judge_recalled
 from millgate.protocols import Clock, MemoryProvider
 from millgate.published.context_strategy import pick_accepted
@@ -371,9 +371,7 @@ def load_plugins() -> list[MemoryProvider]:
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         try:
             provider = contain("plugin", contain("plugin", entry.load))
-        except (
-            UpstreamError, ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError,
-        ) as error:  # fmt: skip
+        except Exception as error:
             raise ConfigError(
                 f"the memory plugin {entry.name!r} cannot be loaded: {error}",
                 hint=f"repair or uninstall the package that offers {entry.value}",

@@ -15,12 +15,11 @@ from functools import partial
 from hashlib import blake2b
 from itertools import count
 from threading import Lock
-from typing import Protocol
 
 from millgate.calls.loop import async_version
 from millgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
 from millgate.knowledge.facts import Facts, Feedback, with_trust
-from millgate.protocols import Clock, FactStore, ReviewStore
+from millgate.protocols import Clock, Store
 from millgate.text.redact import redact
 from millgate.text.stopwords import ENGLISH
 from millgate.text.words import tokens
@@ -54,10 +53,6 @@ class ReviewPolicy(Policy):
     """Most questions that wait at once; beyond it no more are taken."""
     hourly: Tuning[PositiveCount] = 60
     """Most new questions of one caller of the service in an hour."""
-
-
-class QueueStore(ReviewStore, FactStore, Protocol):
-    """What the queue needs of a store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +99,7 @@ class ReviewQueue:
 
     def __init__(
         self,
-        store: QueueStore,
+        store: Store,
         tenant: str,
         policy: ReviewPolicy | None = None,
         *,
