@@ -103,7 +103,6 @@ async def facts_at_once(target):
         n += 20
     await asyncio.gather(
         target.post("/v1/facts/merge", {}, target.write),
-        target.post("/v1/facts/decay", {"half_life_days": 1e-300}, target.write),
         target.send("GET", "/v1/facts", params={"query": "ferry " * 1_600, "limit": 1000}),
         target.post("/v1/facts", {"content": "ferry " * 1_000_000}, target.write),
         target.post("/v1/facts", {"content": "a ferry", "tags": ["x" * 1000] * 20_000}, target.write),

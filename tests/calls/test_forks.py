@@ -1,6 +1,7 @@
 """A gate in a forked child: one clear error, the parent goes on, and the child may open a gate of its own."""
 
 import os
+import traceback
 import warnings
 
 import pytest
@@ -21,6 +22,8 @@ def fork_child(work):
     if child == 0:
         try:
             os._exit(0 if work() else 1)
+        except BaseException:  # noqa: BLE001  (the parent is told by the code)
+            traceback.print_exc()
         finally:
             os._exit(2)
     return child
@@ -71,11 +74,12 @@ def test_a_child_opens_the_same_store_for_itself_and_what_it_wrote_stays(tmp_pat
             return len(own.context("the ferry").chunks) == 3
 
     child = fork_child(write)
+    os.close(tell_wrote)  # else a child that failed would be waited for
     os.read(wrote, 1)
     gate.close()
     os.write(tell_closed, b"x")
     assert succeeds(child)
-    for descriptor in (wrote, tell_wrote, closed, tell_closed):
+    for descriptor in (wrote, closed, tell_closed):
         os.close(descriptor)
     with Millgate.open(tmp_path) as again:
         found = {chunk.id for chunk in again.store.scan("default", "main")}

@@ -37,7 +37,7 @@ def test_facts_are_listed_changed_and_forgotten(run):
     assert json.loads(run("facts", "list", "--json")[1]) == []
 
 
-def test_facts_fade_and_merge(run):
+def test_facts_merge(run):
     remembered(run, "Backups run nightly at the Frankfurt site")
     other = remembered(run, "The backups run nightly at the Frankfurt site", "--trust", "0.4")
     out = run("facts", "merge")[1]
@@ -49,7 +49,6 @@ def test_facts_fade_and_merge(run):
     (kept,) = json.loads(run("facts", "list", "--json")[1])
     assert kept["wordings"] == ["The backups run nightly at the Frankfurt site"]
     assert "also worded: The backups run" in run("facts", "show", kept["id"])[1]
-    assert "faded" in run("facts", "decay", "--half-life", "30")[1]
     assert len(json.loads(run("facts", "list", "--json")[1])) == 1
 
 
@@ -87,7 +86,6 @@ def test_turns_are_kept_and_answered_from(run, tmp_path):
         (["facts", "feedback", "nope", "--helpful"], "no fact has the id 'nope'"),
         (["facts", "feedback", "nope"], "say whether it helped"),
         (["facts", "show", "nope"], "no fact has the id"),
-        (["facts", "decay", "--half-life", "-1"], "half-life"),
     ],
 )
 def test_what_is_wrong_is_said(run, tmp_path, args, said):

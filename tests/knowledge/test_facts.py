@@ -228,6 +228,8 @@ def test_age_halves_the_score():
     fresh = facts.search("deploy")[0].score
     clock.advance(10 * 86_400)
     assert facts.search("deploy")[0].score == pytest.approx(fresh / 2)
+    clock.advance(-20 * 86_400)  # a clock that went back
+    assert facts.search("deploy")[0].score == pytest.approx(fresh)
 
 
 def test_recall_obeys_the_plan_and_loses_nothing():

@@ -1,37 +1,12 @@
-"""Upkeep: fading and merging are recorded, and lose nothing."""
+"""Upkeep: merging is recorded, and loses nothing."""
 
 import pytest
 
-from millgate.errors import InputError
 from millgate.knowledge.facts import Facts
-from millgate.knowledge.maintenance import Wording, decay, is_same_fact, merge, propose_merges
+from millgate.knowledge.maintenance import Wording, is_same_fact, merge
 from millgate.stores.temporary import TemporaryStore
 from millgate.testing import FixedClock
 from millgate.types import Fact
-
-DAY = 86_400
-
-
-def test_trust_fades_with_age_and_is_recorded():
-    clock = FixedClock()
-    facts = Facts(TemporaryStore(), "t", clock=clock)
-    old = facts.add("old thing", trust=0.8).fact
-    clock.advance(10 * DAY)
-    new = facts.add("new thing", trust=0.8).fact
-    (moved,) = decay(facts, 10)
-    assert (moved.id, moved.old, moved.new) == (old.id, 0.8, 0.4)
-    assert facts.get(old.id).history[-1].reason == "decay"
-    assert facts.get(new.id).trust == 0.8
-    assert decay(facts, 10) == []
-    clock.advance(10 * DAY)
-    decay(facts, 10)
-    assert facts.get(old.id).trust == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf")])
-def test_a_half_life_out_of_range_is_refused(days):
-    with pytest.raises(InputError, match="half-life"):
-        decay(Facts(TemporaryStore(), "t"), days)
 
 
 def test_wordings_of_one_fact_become_one():
@@ -43,7 +18,7 @@ def test_wordings_of_one_fact_become_one():
     best = facts.add("The backups run nightly at the Frankfurt site", tags=["db"], trust=0.6).fact
     other = facts.add("Backups run weekly at the Dublin site").fact
     facts.feedback(first.id, helpful=True)
-    proposed = propose_merges(facts)
+    proposed = merge(facts, saves=False)
     assert {f.id for f in facts.all()} == {first.id, best.id, other.id}
     (done,) = merge(facts)
     assert proposed == [done]
@@ -90,7 +65,7 @@ def test_opposite_facts_are_not_merged(one, other):
     facts = Facts(TemporaryStore(), "t", clock=FixedClock())
     facts.add(one)
     facts.add(other)
-    assert propose_merges(facts) == merge(facts) == []
+    assert merge(facts, saves=False) == merge(facts) == []
     assert len(facts.all()) == 2
 
 

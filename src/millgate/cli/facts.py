@@ -10,7 +10,7 @@ from millgate.cli.options import CommandGroup, Output, on_new_store, on_store, r
 from millgate.cli.terminal import format_minute, table_of
 from millgate.errors import InputError
 from millgate.gateway import Millgate
-from millgate.knowledge.maintenance import decay, merge, propose_merges
+from millgate.knowledge.maintenance import merge
 from millgate.text.bounded_json import describe_json_error
 from millgate.types import Fact
 
@@ -120,22 +120,12 @@ def forget(gate: Millgate, ids: tuple[str, ...]) -> Output:
     return Output({"forgotten": ids}, f"{len(ids)} forgotten")
 
 
-@facts.command("decay", epilog="Example: millgate facts decay --half-life 90")
-@click.option("--half-life", type=float, required=True, help="Days in which trust halves.")
-@on_store
-def fade(gate: Millgate, half_life: float) -> Output:
-    """Lower the trust of facts that were not used for long."""
-    moved = decay(gate.facts, half_life)
-    lines = [f"{step.id}  trust {step.old:.2f} -> {step.new:.2f}" for step in moved]
-    return Output(moved, "\n".join([*lines, f"{len(moved)} faded"]))
-
-
 @facts.command("merge", epilog="Example: millgate facts merge --yes")
 @click.option("--yes", is_flag=True, help="Merge them; without it they are only shown.")
 @on_store
 def join(gate: Millgate, yes: bool) -> Output:
     """Show which facts say the same; with --yes, merge them."""
-    merges = merge(gate.facts) if yes else propose_merges(gate.facts)
+    merges = merge(gate.facts, saves=yes)
     lines = []
     for one in merges:
         lines.append(f"{one.kept.id}  {one.kept.content}")

@@ -317,7 +317,8 @@ class Facts:
         """Every fact that shares a term with the query, in no order."""
         now, half = self.now(), self.policy.half_life_days
         for fact, relevance in self._index.search(query):
-            factor = decay_factor(fact, now, half) if half else 1.0
+            age_days = max(0.0, now - max(fact.updated, fact.created)) / DAY
+            factor = 0.5 ** (age_days / half) if half else 1.0
             yield FactHit(fact, relevance, relevance * fact.trust * factor)
 
     def _content(self, text: str) -> str:
@@ -363,12 +364,6 @@ def with_trust(fact: Fact, trust: float, reason: str, now: float) -> Fact:
     new = round(min(1.0, max(0.0, trust)), 6)
     step = TrustChange(now, fact.trust, new, reason)
     return replace(fact, trust=new, updated=now, history=(*fact.history, step)[-HISTORY:])
-
-
-def decay_factor(fact: Fact, now: float, half_life_days: float) -> float:
-    """The factor for the age since a fact was last updated: 1 now, 1/2 after the half-life."""
-    age = max(0.0, now - max(fact.updated, fact.created)) / DAY
-    return float(0.5 ** (age / half_life_days))
 
 
 def highest_praise(scopes: Collection[str], reviewed: float, step: float) -> float:

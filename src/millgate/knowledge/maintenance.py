@@ -1,19 +1,16 @@
-"""Maintenance of facts: lower the trust of old ones, and merge different wordings of one fact.
+"""Maintenance of facts: merge different wordings of one fact.
 
-Both are recorded in the facts' histories. Decay updates a fact, so that doing it twice in a day lowers trust no more
-than doing it once. Merging is proposed first, since words alone do not prove that two facts are one; what a merged
-fact said is kept with the one that took it in.
+Merging is proposed first, since words alone do not prove that two facts are one. It is recorded in the fact's history,
+and what a merged fact said is kept with the one that took it in.
 """
 
 from collections import Counter
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import partial
-from math import isfinite
 
-from millgate.errors import InputError
 from millgate.knowledge.fact_index import language_of
-from millgate.knowledge.facts import Facts, Feedback, decay_factor, unique_names, with_trust
+from millgate.knowledge.facts import Facts, unique_names, with_trust
 from millgate.text.data import load
 from millgate.text.letters import fold
 from millgate.text.terms import terms
@@ -42,39 +39,17 @@ class Merge:
     gone: tuple[Wording, ...]
 
 
-def decay(facts: Facts, half_life_days: float) -> list[Feedback]:
-    """Lower the trust of every fact by its age since it was last updated, for good."""
-    if not (isfinite(half_life_days) and half_life_days > 0):
-        raise InputError(f"the half-life is {half_life_days} days; it must be above 0")
-    now = facts.now()
-
-    def fade(fact: Fact) -> Fact:
-        return with_trust(fact, fact.trust * decay_factor(fact, now, half_life_days), "decay", now)
-
-    done = []
-    for fact in facts.all():
-        if fade(fact).trust < fact.trust:
-            after = facts.amend(fact.id, fade)
-            done.append(Feedback(fact.id, fact.trust, after.trust))
-    return done
-
-
-def propose_merges(facts: Facts) -> list[Merge]:
-    """Which facts seem to be wordings of one: the most trusted, then oldest, of them would stay. Changes nothing."""
-    return [
-        Merge(_wording(fact), tuple(map(_wording, copies))) for fact, copies in _find_copies(facts)
-    ]
-
-
-def merge(facts: Facts) -> list[Merge]:
-    """Join different wordings of one fact into the most trusted, then oldest, of them."""
+def merge(facts: Facts, *, saves: bool = True) -> list[Merge]:
+    """Join different wordings of one fact into the most trusted, then oldest, of them; or only propose it."""
     merges = []
     for fact, copies in _find_copies(facts):
-        # the kept fact is written first: a crash in between leaves a copy and loses nothing
-        facts.amend(fact.id, partial(_join, copies=copies, now=facts.now()))
-        for copy in copies:
-            facts.forget(copy.id)
-        merges.append(Merge(_wording(fact), tuple(map(_wording, copies))))
+        if saves:
+            # the kept fact is written first: a crash in between leaves a copy and loses nothing
+            facts.amend(fact.id, partial(_join, copies=copies, now=facts.now()))
+            for copy in copies:
+                facts.forget(copy.id)
+        kept, *gone = (Wording(one.id, one.content) for one in (fact, *copies))
+        merges.append(Merge(kept, tuple(gone)))
     return merges
 
 
@@ -90,10 +65,6 @@ def _find_copies(facts: Facts) -> list[tuple[Fact, list[Fact]]]:
             gone |= {fact.id, *(copy.id for copy in copies)}
             found.append((fact, copies))
     return found
-
-
-def _wording(fact: Fact) -> Wording:
-    return Wording(fact.id, fact.content)
 
 
 def _join(fact: Fact, *, copies: list[Fact], now: float) -> Fact:
