@@ -176,7 +176,7 @@ async def test_a_window_is_fingerprinted_and_the_fingerprint_serves_as_the_windo
         assert "refunds" not in [chunk["id"] for chunk in told["chunks"]]
 
 
-async def test_facts_are_changed_decayed_and_merged(client, gate):
+async def test_facts_are_changed(client, gate):
     fact = gate.remember("The build runs on Python 3.11.", tags=["ci"]).fact
     changes = {"content": "The build runs on Python 3.12.", "trust": 0.8, "category": "build"}
     told = (await client.patch(f"/v1/facts/{fact.id}", json=changes)).json()
