@@ -10,8 +10,8 @@ from millgate.service.edge.protocol import MARGIN_S, BoundedProtocol
 from millgate.types.policy import ServicePolicy
 
 BACKLOG = 2048
-# A worker that says nothing for longer is replaced. On a busy machine one needs half as long to start.
-HEALTHCHECK_S = 60
+# A worker that served and then says nothing for longer is replaced.
+HEALTHCHECK_S = 20
 
 # Request lines as they are, everything else with its level, both on stderr.
 LOGGING: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""Workers: several processes under uvicorn's supervisor, which shares the socket and replaces those that die or hang.
+"""Workers: several processes under uvicorn's supervisor, which shares the socket and replaces those that die.
 
-What is added here: the private folder through which the workers share metrics; an end to the service when workers keep
-dying; and a limit on how long they may take to stop.
+What is added here: the private folder through which the workers share metrics; health checks that nothing waits for; an
+end to the service when workers keep dying as soon as they start; and a limit on how long the others may take to stop.
 """
 
 import logging
@@ -9,18 +9,21 @@ import os
 import socket
 import tempfile
 import time
-from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from uvicorn import Config
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors.multiprocess import Multiprocess
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from millgate.errors import ConfigError
 
 LOGGER = logging.getLogger("millgate.workers")
-# So many deaths in so many seconds are not those of single requests, but of the settings or the machine.
-MAX_DEATHS, WITHIN_S = 4, 60.0
+# A worker that serves shorter than this did not die of its work but of its settings or its machine.
+MIN_LIFE_S = 10.0
+MAX_EARLY_DEATHS = (
+    3  # in a row; one more ends the service, since a fourth attempt would hardly differ
+)
 STOP_MARGIN_S = 5.0  # beyond the graceful shutdown: how long a worker may take to stop
 METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when a worker imports it
 
@@ -40,27 +43,58 @@ def run_workers(configure: Callable[[str], Config], listener: socket.socket) -> 
         )
 
 
+@dataclass(slots=True)
+class _Health:
+    """What is known of a worker: since when it waits for an answer to its question, and since when it serves."""
+
+    asked: float | None = None
+    serves: float | None = None
+
+
 class Supervisor(Multiprocess):
-    """uvicorn's supervisor, with bounds on deaths and on the time to stop; the three methods are its own hooks."""
+    """uvicorn's supervisor, with health checks that wait for nobody, and bounds on restarts and on the time to stop.
+
+    uvicorn waits for each answer in turn. So a signal, and the death of another worker, were heard when that wait was
+    over; and a worker that was still importing on a busy machine was taken for one that hangs.
+    """
 
     def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self.failure = ""
-        self._deaths = deque[float](maxlen=MAX_DEATHS)
+        self._health: dict[Process, _Health] = {}
+        self._early_deaths = 0
 
     def keep_subprocess_alive(self) -> None:
-        """Let workers that died or hang be replaced, and stop the service when the new ones keep dying."""
-        before = tuple(self.processes)
-        super().keep_subprocess_alive()
-        for process in before:
-            if (code := process.exitcode) is None:
+        """Replace workers that died or hang, and stop the service when the new ones keep dying."""
+        now = time.monotonic()
+        self._health = {p: self._health.get(p, _Health()) for p in self.processes}
+        for at, (process, health) in enumerate(self._health.items()):
+            if process.exitcode is None and not self._hangs(process, health, now):
                 continue
-            LOGGER.warning("worker %s ended with exit code %s", process.pid, code)
-            self._deaths.append(time.monotonic())
-            is_often = len(self._deaths) == MAX_DEATHS
-            if code == STARTUP_FAILURE or (is_often and self._deaths[-1] - self._deaths[0] < WITHIN_S):  # fmt: skip
-                self.failure = f"workers keep ending as soon as they start (exit code {code})"
-                self.should_exit.set()
+            process.kill()
+            process.join()
+            self._count_death(process, health, now)
+            if self.should_exit.is_set():
+                return
+            self.processes[at] = Process(self.config, self.sockets)
+            self.processes[at].start()
+
+    def _hangs(self, process: Process, health: _Health, now: float) -> bool:
+        """Whether a worker that served has not answered for too long. It is asked again once it has."""
+        try:
+            while process.parent_conn.poll():
+                health.asked = None
+                if process.parent_conn.recv() and health.serves is None:
+                    health.serves = now
+            if health.asked is None:
+                process.parent_conn.send(b"ping")
+                health.asked = now
+        except (OSError, EOFError):
+            return False  # it ended just now
+        return (
+            health.serves is not None
+            and now - health.asked > self.config.timeout_worker_healthcheck
+        )
 
     def terminate_all(self) -> None:
         """Tell the workers to stop. Without them nobody answers a new connection, so it is refused."""
@@ -77,3 +111,13 @@ class Supervisor(Multiprocess):
                 LOGGER.warning("worker %s did not stop in time and is killed", worker.pid)
                 worker.process.kill()
             worker.process.join()
+
+    def _count_death(self, process: Process, health: _Health, now: float) -> None:
+        LOGGER.warning("worker %s ended with exit code %s", process.pid, process.exitcode)
+        is_early = health.serves is None or now - health.serves < MIN_LIFE_S
+        self._early_deaths = self._early_deaths + 1 if is_early else 0
+        if process.exitcode == STARTUP_FAILURE or self._early_deaths > MAX_EARLY_DEATHS:
+            self.failure = (
+                f"workers keep ending as soon as they start (exit code {process.exitcode})"
+            )
+            self.should_exit.set()
