@@ -466,7 +466,7 @@ async def copy(exchange: Exchange, response: HttpResponse, *, reads: bool) -> No
             tap = UsageTap(exchange.dialect, is_stream=streams, hides=bool(exchange.usage_fields))
         returned = returned_headers(response)
         length = header(response.headers, b"content-length")
-        if length and response.status not in BODILESS and not exchange.usage_fields:
+        if length and response.status not in BODILESS and not (tap and tap.hides):
             returned.append((b"content-length", length))
         reply.head(response.status, returned, exchange.reply_headers)
         while data := await response.read():

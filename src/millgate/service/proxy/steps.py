@@ -162,8 +162,9 @@ async def inject_context(exchange: Exchange) -> None:
         # what a compaction left standing had its context before
         compacted = exchange.window.found if exchange.window else None
         known = proxy.conversations.of_session(exchange.owner, call.session)
-        others_have_tools = any(e.kind == "tool" for one in known for e in one.original.elements)
-        is_side_call = not fields.get("tools") and others_have_tools
+        is_side_call = not fields.get("tools") and any(
+            element.kind == "tool" for one in known for element in one.original.elements
+        )
         exchange.blocks["context"], block = await find_blocks(
             exchange.request,
             exchange.dialect,
