@@ -24,6 +24,7 @@ from millgate.service.proxy.http_client import (
     HttpResponse,
     Timeouts,
     UpstreamRequest,
+    read_all,
 )
 from millgate.service.wire import Headers
 from millgate.wrap.spec import MEMORY, GatewaySpec
@@ -39,6 +40,7 @@ FIRST_S = 10.0
 NEVER_S = 86_400.0
 KILL_S = 5.0  # a process that is killed is gone within milliseconds, unless a broken disk holds it
 PIPE = 65_536  # bytes that a pipe holds
+METRICS_BYTES = 1 << 24  # of its numbers, which have some kilobytes
 LOG_TAIL = 4096  # bytes; the summary shows five lines
 
 
@@ -188,12 +190,8 @@ class Gateway:
                 self.metrics = (await self._get("/metrics")).decode()
 
     async def _get(self, target: str) -> bytes:
-        response, body = await self.send("GET", target), b""
-        try:
-            while data := await response.read():
-                body += data
-        finally:
-            await response.close()
+        response = await self.send("GET", target)
+        body = await read_all(response, METRICS_BYTES)
         if response.status != 200:
             raise UpstreamError(f"the gateway answered {target} with {response.status}")
         return body

@@ -30,7 +30,7 @@ from millgate.guard.resume import Call
 from millgate.service.conversation_state import answer_key
 from millgate.service.edge.byte_budget import Share
 from millgate.service.proxy.exchange import Exchange, run_apart
-from millgate.service.proxy.http_client import HttpResponse, codings_of, header
+from millgate.service.proxy.http_client import HttpResponse, codings_of, header, read_all
 from millgate.service.proxy.relay import SHAPE_ERRORS, Relay, figures_of
 from millgate.service.proxy.send import REFUSED, ask, names_any, returned_headers
 from millgate.service.proxy.sse import Splitter, is_stream, parse, payload
@@ -290,8 +290,9 @@ class GuardedAnswer:
         changed: dict[str, Any] = sampling | (dialect.answer_now(fields) if call.answer_now else {})
         response = await self._ask(self._further_fields(call, changed))
         if response.status in REFUSED and changed:
-            if names_any(await _read_refusal(response), sampling):
-                self._exchange.proxy.upstreams.facts.add(*self._refuses_sampling)
+            with suppress(UpstreamError):  # the status alone says that it refused
+                if names_any(await read_all(response, ERROR_BYTES), sampling):
+                    self._exchange.proxy.upstreams.facts.add(*self._refuses_sampling)
             response = await self._ask(self._further_fields(machine.reword()))
         if response.status == 200:
             return response
@@ -345,16 +346,6 @@ class GuardedAnswer:
             return None
         self._call.rescued_by = name
         return response
-
-
-async def _read_refusal(response: HttpResponse) -> bytes:
-    """The body of a refusal, as far as it can be read; the response is closed."""
-    body = b""
-    with suppress(UpstreamError):  # the status alone says that it refused
-        while len(body) < ERROR_BYTES and (data := await response.read()):
-            body += data
-    await response.close()
-    return body
 
 
 async def guard_answer(

@@ -339,6 +339,17 @@ class HttpResponse:
         self._response.close()
 
 
+async def read_all(response: HttpResponse, most: int) -> bytes:
+    """The body of a response, at least its first bytes if it has more than `most`; the response is closed."""
+    body = b""
+    try:
+        while len(body) < most and (data := await response.read()):
+            body += data
+    finally:
+        await response.close()
+    return body
+
+
 async def _note_kept(_: aiohttp.ClientSession, context: Any, __: object) -> None:  # noqa: ANN401  (the library's own)
     context.trace_request_ctx.append(True)
 

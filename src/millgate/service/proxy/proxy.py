@@ -36,7 +36,7 @@ from millgate.service.observe.model_call import ModelCall
 from millgate.service.proxy.answer import copy, relay
 from millgate.service.proxy.compaction_steps import observe_compaction, put_back, remember
 from millgate.service.proxy.exchange import Exchange, ProxyState
-from millgate.service.proxy.http_client import UpstreamReset, header
+from millgate.service.proxy.http_client import UpstreamReset, header, read_all
 from millgate.service.proxy.request import UnreadBody, fields_of, parse_options, unpack
 from millgate.service.proxy.send import ask, send
 from millgate.service.proxy.sse import encode
@@ -283,12 +283,7 @@ async def _models_of(exchange: Exchange, name: str) -> list[dict[str, Any]] | No
         async with asyncio.timeout(10):
             upstream = upstreams.policy.upstreams[name]
             response = await ask(exchange, upstream, b"", plain=True, own_key_only=True)
-            try:
-                body = b""
-                while (data := await response.read()) and len(body) < MODELS_BYTES:
-                    body += data
-            finally:
-                await response.close()
+            body = await read_all(response, MODELS_BYTES)
         found = await read_apart(body, loads, body)
     except (MillgateError, TimeoutError, orjson.JSONDecodeError):
         return None
