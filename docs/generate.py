@@ -473,7 +473,7 @@ def settings_page() -> str:
         "Arguments beat the environment, which beats `millgate.toml`, which beats the defaults below. `grade.floor` is\n"
         "`floor` under `[grade]` in the file and `MILLGATE_GRADE__FLOOR` in the environment; lists are written as JSON\n"
         "there. `millgate config show` prints what is in force and where it came from. Numbers that only a benchmark\n"
-        "can set are arguments of the policies in Python: `Settings(retrieve=RetrievePolicy(k1=1.5))`.\n"
+        'can set are arguments in Python: `Millgate.open("./kb", retrieve={"k1": 1.5})`.\n'
         "A `millgate.toml` that is merely found in the current folder may tune retrieval and place the store in that\n"
         "folder, and nothing else. Name the file with `MILLGATE_CONFIG=millgate.toml`, or use the environment, for the\n"
         "rest. Commands print what a found file sets, and leave out the rest of it with a warning.\n"

@@ -87,7 +87,7 @@ def test_lists_are_written_as_json():
         ({"MILLGATE_GATE": "1", "MILLGATE_GATE__MIN_RATIO": "1"}, ["MILLGATE_GATE", "group"]),
         (
             {"MILLGATE_RETRIEVE__K1": "1.5"},
-            ["retrieve.k1", "MILLGATE_RETRIEVE__K1", "RetrievePolicy(k1=...)"],
+            ["retrieve.k1", "MILLGATE_RETRIEVE__K1", 'Millgate.open(path, **{"retrieve.k1": ...})'],
         ),
         ({"MILLGATE_SLICE__DECAY": "1"}, ["slice.decay", "argument in Python"]),
     ],
@@ -127,7 +127,7 @@ def test_a_tuning_argument_is_taken_in_python_and_refused_in_a_file(tmp_path):
     assert Settings(retrieve=RetrievePolicy(k1=1.5)).retrieve.k1 == 1.5
     assert load(environ={}, arguments={"retrieve.k1": 1.5}).retrieve.k1 == 1.5
     (tmp_path / "millgate.toml").write_text("[retrieve]\nk1 = 1.5")
-    with pytest.raises(ConfigError, match=r"retrieve\.k1 \(from millgate\.toml\).*RetrievePolicy"):
+    with pytest.raises(ConfigError, match=r"retrieve\.k1 \(from millgate\.toml\).*Millgate\.open"):
         load("millgate.toml", environ={})
 
 

@@ -145,12 +145,8 @@ class RequestRun:
         self.model = read_model(policy.grade.weights)
         self.chances: dict[str, Chance] = {}
         self.strips: dict[str, str] = {}
+        self.stuffs = False  # whether the collections are loaded whole
         self._calls = calls
-
-    @property
-    def stuffs(self) -> bool:
-        """Whether the collections are loaded whole."""
-        return self.plan.strategy is Strategy.STUFF
 
     @lazy_property
     def project(self) -> str:
@@ -184,6 +180,7 @@ class RequestRun:
         self.plan = decide(
             request, self.policy.decide, content_tokens=tokens, content_chunks=chunks
         )
+        self.stuffs = self.plan.strategy is Strategy.STUFF
         return self.plan
 
     def open_indexes(self) -> None:
@@ -746,17 +743,12 @@ class RequestRun:
 def by_collection(
     candidates: Sequence[Candidate], names: Sequence[str]
 ) -> dict[str, list[Candidate]]:
-    """The candidates of each collection."""
+    """The candidates of each collection that was asked; those of others go with the first."""
     parted: dict[str, list[Candidate]] = {name: [] for name in names}
     for candidate in candidates:
-        parted[collection_of(candidate, names)].append(candidate)
+        own = candidate.chunk.collection
+        parted[own if own in parted else names[0]].append(candidate)
     return parted
-
-
-def collection_of(candidate: Candidate, names: Sequence[str]) -> str:
-    """Which of the collections that were asked a candidate goes with."""
-    own = candidate.chunk.collection
-    return own if own in names else names[0]
 
 
 def report(kept: Sequence[Candidate], dropped: Sequence[Candidate]) -> Report:

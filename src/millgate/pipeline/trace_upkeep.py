@@ -104,32 +104,24 @@ class TraceUpkeep:
 
     def _attempt(self, tenant: str | None) -> None:
         """Prune the traces of a tenant, or of all; what fails is logged and comes again with the next round."""
+        store, policy = self._store, self._policy
+        limits = {"keep": policy.keep, "max_bytes": policy.max_bytes}
         try:
-            if tenant is not None and isinstance(self._store, TenantTraceStore):
-                policy = self._policy
-                self._store.prune_tenant_traces(
-                    tenant, keep=policy.keep, max_bytes=policy.max_bytes
-                )
-            elif isinstance(self._store, SharedUpkeepStore):
-                self._prune_in_turn(self._store)
+            if tenant is not None and isinstance(store, TenantTraceStore):
+                store.prune_tenant_traces(tenant, **limits)
+            elif isinstance(store, SharedUpkeepStore):
+                self._prune_in_turn(store)
             else:
-                policy = self._policy
-                self._store.prune_traces(
-                    keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes
-                )
-                self._drop_kept()
+                store.prune_traces(age_s=policy.age_s, **limits)
+                before = policy.age_s and self._clock() - policy.age_s
+                names = store.tenants() if isinstance(store, TenantListStore) else [self._tenant]
+                for name in names if before else ():
+                    if not self._closing:
+                        drop_kept(store, name, before=before)
         except EXPECTED as error:
             LOGGER.warning("old traces are not pruned: %s", describe(error))
         except Exception as error:  # noqa: BLE001  a bug: logged, and the thread goes on
             report(error, "trace upkeep")
-
-    def _drop_kept(self) -> None:
-        if (age_s := self._policy.age_s) is None:
-            return
-        store, before = self._store, self._clock() - age_s
-        for tenant in store.tenants() if isinstance(store, TenantListStore) else [self._tenant]:
-            if not self._closing:
-                drop_kept(store, tenant, before=before)
 
     def _prune_in_turn(self, store: SharedUpkeepStore) -> None:
         """Go through all tenants, if no other gateway has within the hour; a tenant that fails costs itself."""

@@ -29,9 +29,9 @@ from millgate.settings.schema import (
     describe,
     hide_secrets,
     is_secret,
+    is_tuning,
     names,
     names_in,
-    tuning_policy,
     values,
 )
 from millgate.text import meant
@@ -209,11 +209,10 @@ def _validate(layers: list[Layer]) -> Settings:
 def _refuse(layer: Layer) -> Iterator[Fault]:
     """What a file or a variable may not set: tuning arguments, and a whole group at once."""
     for name, value in _flatten(layer.tree):
-        policy = tuning_policy(name)
-        if policy:
+        if is_tuning(name):
             error = ConfigError(
                 f"{name} (from {layer.origin}) is not a setting but an argument in Python",
-                hint=f"give it as {policy}({name.rpartition('.')[2]}=...) in Settings(...)",
+                hint=f'write it in Python: Millgate.open(path, **{{"{name}": ...}})',
             )
             yield Fault(name, error)
         elif not isinstance(value, Mapping) and any(n.startswith(f"{name}.") for n in names()):
@@ -288,7 +287,7 @@ def _nearest(name: str) -> str:
 
 def _is_setting(name: str, known: Iterable[str]) -> bool:
     """Whether a name is a setting, an entry of one that is a table, a group of settings, or an argument in Python."""
-    return bool(tuning_policy(name)) or any(
+    return is_tuning(name) or any(
         name == each or name.startswith(f"{each}.") or each.startswith(f"{name}.") for each in known
     )
 

@@ -182,12 +182,9 @@ def hide_secrets(value: object) -> object:
     }
 
 
-def tuning_policy(name: str) -> str:
-    """The policy class whose Python argument a name is; empty for a setting and for an unknown name."""
-    for model, field in _fields_along(name):
-        if TUNING in field.metadata:
-            return model.__name__
-    return ""
+def is_tuning(name: str) -> bool:
+    """Whether a name is an argument in Python, or one in a group of them: no setting."""
+    return any(TUNING in field.metadata for _, field in _fields_along(name))
 
 
 def _fields_along(name: str) -> Iterator[tuple[type[BaseModel], FieldInfo]]:
