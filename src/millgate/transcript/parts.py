@@ -16,7 +16,7 @@ image       anything that is no text; `text` is a digest of it, `id` that of the
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
@@ -24,7 +24,6 @@ from millgate.transcript.places import Place, replace_text, text_at, text_block
 from millgate.transcript.words import announces_summary, find_code, find_question, is_report
 
 Kind = Literal["system", "human", "text", "thinking", "call", "result", "summary", "compaction", "image", "unknown"]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)
 CODE = "code"  # the tool, and the id, of a command that the model writes as code in its text
 IMAGE_TOKENS = 1_500  # about what providers charge for a screenshot
 
@@ -39,6 +38,7 @@ _BY_FIELD = (
     "inlineData",
     "fileData",
 )  # Gemini's parts have no type
+_IDS = ("tool_call_id", "toolCallId", "call_id", "tool_use_id", "id", "name")
 _RESULTS = ("_call_output", "tool_result")  # how their types end
 _JOINED = ("result", "human", "text", "system", "thinking")
 _SHOWN = ("system", "human", "text", "result", "summary", "compaction")
@@ -65,8 +65,7 @@ def read(message: object, before: object = None) -> tuple[Part, ...]:
         return () if message is None else (_unknown(message),)
     role = message.get("role")
     if role in _RESULT_ROLES:
-        id = message.get("tool_call_id") or message.get("toolCallId") or message.get("name")
-        return tuple(_results(message.get("content"), id, ("content",), is_error=_failed(message)))
+        return tuple(_read_result(message, ()))
     author = _AUTHORS.get(role) if isinstance(role, str) else None
     if author is None:
         return tuple(_block(message, "unknown", ()))
@@ -234,41 +233,37 @@ def _call(made: Mapping[str, Any], id: str, tool: str, place: Place) -> Part:
 
 
 def _read_call(block: Mapping[str, Any], place: Place) -> Iterator[Part]:
-    id = _text(block.get("call_id") or block.get("id"))
-    yield _call(block, id, _text(block.get("name")) or _type_of(block), place)
+    yield _call(block, _id_of(block), _text(block.get("name")) or _type_of(block), place)
 
 
 def _read_gemini_call(block: Mapping[str, Any], place: Place) -> Iterator[Part]:
-    call = block["functionCall"]
-    if isinstance(call, Mapping):
-        id, name = _text(call.get("id") or call.get("name")), _text(call.get("name"))
-        yield _call(call, id, name, (*place, "functionCall"))
+    if isinstance(call := block["functionCall"], Mapping):
+        yield _call(call, _id_of(call), _text(call.get("name")), (*place, "functionCall"))
 
 
-def _read_result(block: Mapping[str, Any], place: Place) -> Iterable[Part]:
-    id = block.get("call_id") or block.get("tool_use_id") or block.get("id")
-    field = "content" if "content" in block else "output"
-    return _results(block.get(field), id, (*place, field), is_error=_failed(block))
+def _id_of(block: Mapping[str, Any]) -> str:
+    """By what a call and its result are known to belong together."""
+    return next((id for name in _IDS if (id := _text(block.get(name)))), "")
 
 
-def _results(content: object, id: object, place: Place, *, is_error: bool) -> Iterator[Part]:
+def _read_result(block: Mapping[str, Any], place: Place) -> Iterator[Part]:
     """What came back of a call: its texts, or one without text, and what is no text."""
-    name = _text(id)
-    texts: list[Part] = []
+    field = "content" if "content" in block else "output"
+    content, place = block.get(field), (*place, field)
+    made = Part("result", "", _id_of(block), place=place, is_error=_failed(block))
     images: list[Part] = []
     blocks = content if isinstance(content, list | tuple) else () if content is None else (content,)
-    for at, block in enumerate(blocks):
+    for at, one in enumerate(blocks):
         where = (*place, at) if blocks is content else place
-        text = block.get("text") if isinstance(block, Mapping) else block
+        text = one.get("text") if isinstance(one, Mapping) else one
         if isinstance(text, str):
-            where = where if text is block else (*where, "text")
-            texts.append(Part("result", text, name, place=where, is_error=is_error))
-        elif isinstance(block, Mapping) and _type_of(block).endswith(_IMAGES):
-            images += [part._replace(id=name) for part in _read_image(block, where)]
+            yield made._replace(text=text, place=where if text is one else (*where, "text"))
+        elif isinstance(one, Mapping) and _type_of(one).endswith(_IMAGES):
+            images += [part._replace(id=made.id) for part in _read_image(one, where)]
         else:
-            json = as_json(_undecorated(block))
-            texts.append(Part("result", json, name, place=where, is_error=is_error))
-    yield from texts or (Part("result", "", name, place=place, is_error=is_error),)
+            yield made._replace(text=as_json(_undecorated(one)), place=where)
+    if len(images) == len(blocks):
+        yield made
     yield from images
 
 
@@ -276,14 +271,13 @@ def _read_gemini_result(block: Mapping[str, Any], place: Place) -> Iterator[Part
     result = block["functionResponse"]
     if not isinstance(result, Mapping):
         return
-    id, given = _text(result.get("id") or result.get("name")), result.get("response")
+    given, place = result.get("response"), (*place, "functionResponse", "response")
+    made = Part("result", as_json(given), _id_of(result), place=place)
     if isinstance(given, Mapping) and len(given) == 1:
         ((name, value),) = given.items()
         if isinstance(value, str):
-            where = (*place, "functionResponse", "response", name)
-            yield Part("result", value, id, place=where, is_error=name == "error")
-            return
-    yield Part("result", as_json(given), id, place=(*place, "functionResponse", "response"))
+            made = made._replace(text=value, place=(*place, name), is_error=name == "error")
+    yield made
 
 
 def _read_thoughts(block: Mapping[str, Any], place: Place) -> Iterator[Part]:
