@@ -1,4 +1,4 @@
-"""Two hundred planted breaks of ten kinds on three APIs, at many places of drawn sessions: each is named and blamed.
+"""Planted breaks of eleven kinds on three APIs, at many places of drawn sessions: each is named and blamed.
 
 The same in recorded sessions of real agents.
 
@@ -33,7 +33,7 @@ LISTS = {"chat": "messages", "messages": "messages", "responses": "input", "gemi
 RECORDED = sorted((Path(__file__).parents[2] / "agents" / "recordings").glob("*-healthy.json"))
 DIALECTS = {"chat": ChatDialect, "messages": MessagesDialect, "responses": ResponsesDialect}
 TOOLS = ("Bash", "Read", "Edit", "Grep", "Glob")
-# with ten kinds on three APIs 210 planted breaks, 30 of them in a quick run
+# with eleven kinds on three APIs 231 planted breaks, 33 of them in a quick run
 SEEDS = pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 7), marks=pytest.mark.slow)])  # fmt: skip
 SESSIONS = pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 40), marks=pytest.mark.slow)])  # fmt: skip
 PREFIXES = pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 8), marks=pytest.mark.slow)])  # fmt: skip
@@ -113,6 +113,12 @@ def insert_message(api, fields, old, rng):
     return f'message {at + 1} (user: "By the way")'
 
 
+def remove_message(api, fields, old, rng):
+    at = old_message(api, old, rng)
+    fields[LISTS[api]].pop(at)
+    return f"message {at + 1} ("
+
+
 def compact(api, fields, old, rng):
     first = [message for message in fields[LISTS[api]][:1] if message["role"] == "system"]
     fields[LISTS[api]] = [*first, {"role": "user", "content": "So far: we read some files."}]
@@ -130,6 +136,7 @@ PLANTED = {
     "system changed": tell_time,
     "message changed": change_message,
     "message inserted": insert_message,
+    "message removed": remove_message,
     "compacted": compact,
 }
 
