@@ -61,11 +61,10 @@ class TextBlock(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A part of a text, and the headings above it; of packed rows, which rows it holds."""
+    """A part of a text, and the headings above it."""
 
     text: str
     path: tuple[str, ...] = ()
-    rows: str = ""
 
 
 def split_text(

@@ -22,10 +22,8 @@ from millgate.ingest.load import LATER_STANDS, Kind, Loader, OnProgress, Summary
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.readers import SourceFile, read
 from millgate.ingest.rows import READ_FORMAT, ROW, Skip, file_of
-from millgate.ingest.tables import pack_rows
 from millgate.ingest.walk import check_paths, document_id, walk
 from millgate.protocols import DocumentStore
-from millgate.text.turns import CONVERSATION
 
 NAME = "added_files.json"
 # of a file that is listed; a file of more rows is read again, which is quick for rows
@@ -84,7 +82,7 @@ def add_files(
     """Add files and folders, as `walk` finds them. What a file no longer holds goes.
 
     With `prune`, documents of files that are gone from a folder go too, and rows with ids of their own that are gone
-    from their file. Rows that are packed go with their file's lines.
+    from their file.
     `own_folder` is the folder of the store, which is never read.
     """
     policy = policy or IngestPolicy()
@@ -150,9 +148,7 @@ class _Reading:
         self._loader = loader
         self._added = added
         self.parser = ParserProcess()
-        self.whole: dict[
-            str, bool
-        ] = {}  # the files read to the end, and whether their rows are packed
+        self.whole: set[str] = set()  # the files read to the end
         self.may_have_lost = False
 
     def pass_by(self, file: SourceFile) -> None:
@@ -166,23 +162,21 @@ class _Reading:
     def read(self, file: SourceFile) -> None:
         """Add everything that a file holds, and list it as added."""
         loader, documents, skips = self._loader, dict[str, str](), list[Skip]()
-        before, own_ids, is_packed = loader.progress.skips, False, False
+        before, own_ids = loader.progress.skips, False
         policy = loader.policy
         items = read(file, max_bytes=policy.max_bytes, parser=self.parser)
-        if loader.kind != CONVERSATION:
-            items = pack_rows(items, file.id, policy.chunk)
         for item in items:
             mark = loader.add(item)
             if isinstance(item, Skip):
                 skips.append(item)
                 continue
-            documents[item.id] = mark
+            if len(documents) <= MOST_DOCUMENTS:  # of more it is not listed
+                documents[item.id] = mark
             own_ids |= item.origin == ROW
-            is_packed |= item.packed > 0
         self._added.note(file, documents, skips, own_ids=own_ids)
         is_empty = not documents and all(skip.is_empty for skip in skips)
         if is_empty or loader.progress.skips == before:
-            self.whole[file.id] = is_packed
+            self.whole.add(file.id)
             # what is one document now was one before; but a file of JSON may have been rows
             self.may_have_lost |= documents.keys() != {file.id} or file.path.suffix == ".json"
 
@@ -191,13 +185,12 @@ class _Reading:
     ) -> Iterator[str]:
         """The documents that their files no longer hold; with `prune` also those whose file is gone.
 
-        Rows with ids of their own are among them only with `prune`, since the next file may hold other rows, and if
-        their file's rows are packed now: they would be there twice.
+        Rows with ids of their own are among them only with `prune`, since the next file may hold other rows.
         """
         for id, digest in digests.items():
             file = file_of(id, digest)
             if file in self.whole and hash((self._loader.collection, id)) not in self._loader.seen:
-                if prune or self.whole[file] or not digest.startswith(ROW):
+                if prune or not digest.startswith(ROW):
                     yield id
             elif prune and file and is_gone(file):
                 yield id
