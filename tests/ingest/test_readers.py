@@ -9,7 +9,7 @@ import pytest
 
 from millgate.errors import InputError, NotFound
 from millgate.gateway import Millgate
-from millgate.ingest import child, readers, tables
+from millgate.ingest import child, tables
 from millgate.ingest.decode import Undecodable
 from millgate.ingest.files import add_files
 from millgate.ingest.html import extract
@@ -495,17 +495,6 @@ def test_a_batch_is_written_as_soon_as_it_has_enough_documents_or_text(store, li
     policy = IngestPolicy(**limits)
     add_rows(store, "t", rows, policy=policy, on_progress=lambda p: seen.append(p.documents))
     assert seen == batches
-
-
-def test_a_page_is_read_up_to_the_limit_and_no_further(store, folder, monkeypatch):
-    monkeypatch.setattr(readers, "MAX_HTML", 60)
-    page = b"<p>words</p>"
-    (folder / "fits.html").write_bytes(page.ljust(60))
-    (folder / "larger.html").write_bytes(page.ljust(61))
-    (skip,) = add(store, folder).skipped
-    assert texts(store) == {"docs/fits.html": "words"}
-    assert skip.what == "docs/larger.html"
-    assert skip.reason == "0 MB of HTML, above 0"
 
 
 def test_a_pdf_gives_its_title_and_its_pages_with_a_blank_line_between_them():

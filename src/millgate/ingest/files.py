@@ -21,7 +21,7 @@ from millgate.ingest.child import ParserProcess
 from millgate.ingest.load import LATER_STANDS, Kind, Loader, OnProgress, Summary
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.readers import SourceFile, read
-from millgate.ingest.rows import READ_FORMAT, ROW, Skip, file_of
+from millgate.ingest.rows import LINE, READ_FORMAT, ROW, Skip, file_of
 from millgate.ingest.walk import check_paths, document_id, walk
 from millgate.protocols import DocumentStore
 
@@ -162,23 +162,21 @@ class _Reading:
     def read(self, file: SourceFile) -> None:
         """Add everything that a file holds, and list it as added."""
         loader, documents, skips = self._loader, dict[str, str](), list[Skip]()
-        before, own_ids = loader.progress.skips, False
-        policy = loader.policy
-        items = read(file, max_bytes=policy.max_bytes, parser=self.parser)
-        for item in items:
+        before, origins = loader.progress.skips, set[str]()
+        for item in read(file, max_bytes=loader.policy.max_bytes, parser=self.parser):
             mark = loader.add(item)
             if isinstance(item, Skip):
                 skips.append(item)
                 continue
             if len(documents) <= MOST_DOCUMENTS:  # of more it is not listed
                 documents[item.id] = mark
-            own_ids |= item.origin == ROW
-        self._added.note(file, documents, skips, own_ids=own_ids)
+            origins.add(item.origin)
+        self._added.note(file, documents, skips, own_ids=ROW in origins)
         is_empty = not documents and all(skip.is_empty for skip in skips)
         if is_empty or loader.progress.skips == before:
             self.whole.add(file.id)
-            # what is one document now was one before; but a file of JSON may have been rows
-            self.may_have_lost |= documents.keys() != {file.id} or file.path.suffix == ".json"
+            # a file of JSON that is one text now may have been rows
+            self.may_have_lost |= is_empty or LINE in origins or file.path.suffix == ".json"
 
     def find_lost(
         self, digests: Mapping[str, str], *, prune: bool, is_gone: Callable[[str], bool]

@@ -50,7 +50,6 @@ _PLAIN: Mapping[str, Callable[[str], str]] = {
     ".vtt": subtitles_to_text,
 }
 
-MAX_HTML = 5_000_000  # bytes; a larger page is a dump of something else
 SMALL_HTML = 32_768  # bytes that no page can make slow; a process for each would be
 
 
@@ -113,9 +112,6 @@ def _read_whole(file: SourceFile, data: bytes, suffix: str, parser: ParserProces
         yield _whole_text(file, text, title=title, kind=cut)
     elif suffix == ".json":
         yield from tables.json_rows(data, file.id)
-    elif suffix in _HTML and len(data) > MAX_HTML:
-        size = f"{len(data) / 1e6:.0f} MB of HTML"
-        yield Skip(file.id, f"{size}, above {MAX_HTML / 1e6:.0f}", file.size)
     elif suffix in _HTML:
         is_small = len(data) <= SMALL_HTML
         title, text = html.extract(decode(data)) if is_small else parser.extract("html", data)
