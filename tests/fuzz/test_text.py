@@ -9,7 +9,7 @@ from tests.fuzz.cases import encoded, fuzz, fuzz_slow, mutate, text, value
 from millgate.circles.finder import check
 from millgate.errors import InputError
 from millgate.guard import RepeatDetector
-from millgate.guard.counting import CountingDetector
+from millgate.guard.detectors import CountingDetector
 from millgate.ingest.chunk import split_text
 from millgate.ingest.policy import ChunkPolicy
 from millgate.keys import is_well_formed

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from millgate.guard.counting import CountingDetector, CountPolicy
+from millgate.guard.detectors import CountingDetector, CountPolicy
 
 
 def lines(count, template="{n}. The answer is the same as before.\n", start=1, step=1):

@@ -20,8 +20,13 @@ from typing import Any
 import orjson
 
 from millgate.errors import InputError
-from millgate.guard.counting import CountingDetector
-from millgate.guard.detectors import Detector, HoldingDetector, RepeatDetector, Stall
+from millgate.guard.detectors import (
+    CountingDetector,
+    Detector,
+    HoldingDetector,
+    RepeatDetector,
+    Stall,
+)
 from millgate.text.bounded_json import describe_json_error
 
 LONG = (

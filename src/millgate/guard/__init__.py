@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-    from millgate.guard.counting import CountingDetector, CountPolicy
     from millgate.guard.detectors import (
+        CountingDetector,
+        CountPolicy,
         Detector,
         HoldingDetector,
         PrimedDetector,
@@ -31,7 +32,6 @@ _HOMES = (
     "policy",
     "report",
     "detectors",
-    "counting",
     "entropy",
     "resume",
     "channels",

@@ -108,12 +108,14 @@ class Channel:
         self.held += len(text)
         if self.detector is None:
             return None
-        relapsing = self.relapse.hold is not None
-        stall = _shift(self.detector.feed(text), self._base)
+        relapsing, base = self.relapse.hold is not None, self._base
+        stall = self.detector.feed(text)
         if stall is None and self.relapse.units:
-            stall = _shift(self.relapse.feed(text), self._call_start)
-            relapsing = True
-        if stall and relapsing and self._hold_back and not self.elided:
+            stall, relapsing, base = self.relapse.feed(text), True, self._call_start
+        if stall is None:
+            return None
+        stall = _shift(stall, base)
+        if relapsing and self._hold_back and not self.elided:
             return self._elide(stall.position - self.sent)
         return stall
 
@@ -205,7 +207,7 @@ class Channel:
             self.detector.rearm(chars - (stall.position - stall.onset))
         further = self.detector.feed("") if self.detector else None  # what came behind the stall
         self._waived_hold = self._hold()
-        return _shift(further, self._base)
+        return _shift(further, self._base) if further else None
 
     def stop_watching(self) -> list[Piece]:
         """Send everything that waits; what follows passes unwatched."""
@@ -229,10 +231,8 @@ class Channel:
             self.detector.reset()
 
 
-def _shift(stall: Stall | None, base: int) -> Stall | None:
+def _shift(stall: Stall, base: int) -> Stall:
     """The same stall in offsets that begin `base` characters earlier."""
-    if stall is None or not base:
-        return stall
     return replace(stall, position=stall.position + base, onset=stall.onset + base)
 
 

@@ -24,8 +24,7 @@ from types import MappingProxyType
 
 from millgate.errors import LoopError, PartialCallError
 from millgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece, as_piece
-from millgate.guard.counting import CountingDetector
-from millgate.guard.detectors import TINY, Detector, Stall
+from millgate.guard.detectors import TINY, CountingDetector, Detector, Stall
 from millgate.guard.entropy import choose_detector
 from millgate.guard.honest import HonestRepetition, put_in
 from millgate.guard.policy import GuardPolicy, Resume
@@ -173,8 +172,9 @@ class StreamMachine:
             piece = self._join(piece)
         elided = channel.elided
         stall = channel.feed(piece)
-        if stall is None and name == CONTENT:
-            stall = self._find_counting(piece)
+        if stall is None and name == CONTENT and self._counting:
+            found = self._counting.feed(piece)
+            stall = self._judge_counting(found) if found else None
         self.report.cut_chars += channel.elided - elided
         return self._book(out + (self._judge(channel, stall) if stall else channel.ready()))
 
@@ -258,13 +258,11 @@ class StreamMachine:
         self._current.queue.append(piece)
         return []
 
-    def _find_counting(self, piece: Piece) -> Stall | None:
+    def _judge_counting(self, found: Stall) -> Stall | None:
         """A loop that counts is warned of, and a stall only if such loops are to be cut."""
-        found = self._counting.feed(piece) if self._counting else None
-        if found and self.policy.counting == "cut":
+        if self.policy.counting == "cut":
             return Stall(found.position, self._content.sent, 0, found.reason, found.unit)
-        if found:
-            self._warn(found.reason)
+        self._warn(found.reason)
         return None
 
     def _release(self) -> list[Piece]:

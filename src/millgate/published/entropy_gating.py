@@ -12,9 +12,9 @@ are the only place where the published rules still are.
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,7 +114,6 @@ def eviction_report(
 ) -> dict[str, Any]:
     """Counts, average entropies, the evicted ids ("?" for a row without one), and for each the reason."""
     kept = {_key(row) for row in selected}
-    gone = {row.get("id", "?"): _entropy_of(row) for row in chunks if _key(row) not in kept}
     evicted = [row for row in chunks if _key(row) not in kept]
     low = f"entropy below {min_entropy:g}"
     return {
@@ -124,7 +123,10 @@ def eviction_report(
         "avg_entropy_kept": _mean_entropy(selected),
         "avg_entropy_evicted": _mean_entropy(evicted),
         "evicted_ids": [row.get("id", "?") for row in evicted],
-        "reasons": {id: low if bits < min_entropy else "no room left" for id, bits in gone.items()},
+        "reasons": {
+            row.get("id", "?"): low if _entropy_of(row) < min_entropy else "no room left"
+            for row in evicted
+        },
     }
 
 
@@ -175,37 +177,27 @@ def reciprocal_rank_fusion(
 # -- leaky integrate-and-fire --------------------------------------------------------------------
 
 
-class Sortable(Hashable, Protocol):
-    """A node of the graph: nodes are visited in their order, so that sums are the same on every machine."""
-
-    def __lt__(self, other: Any, /) -> bool:  # noqa: ANN401  a node is compared with its own kind
-        """Whether this node is visited before the other."""
-        ...
-
-
-N = TypeVar("N", bound=Sortable)
-
-
 def integrate_and_fire(
-    seeds: Sequence[N],
-    edges: Callable[[N], Iterable[tuple[N, float]]],
+    seeds: Sequence[Any],
+    edges: Callable[[Any], Iterable[tuple[Any, float]]],
     *,
     leak: float = LEAK,
     floor: float = SIGNAL_FLOOR,
     hops: int = MAX_HOPS,
     threshold: float = FIRING_THRESHOLD,
-) -> dict[N, float]:
+) -> dict[Any, float]:
     """The potential of every node that fires, seeds aside.
 
     Seeds start with charge 1.0. In each of at most 3 synchronous steps a node sends what reached it in the step before:
     charge × weight × leak. A signal never goes back to the node it came from, so one edge of weight .5 brings .425 and
-    no more. A node's potential adds up over all incoming signals; at 0.5 it fires.
+    no more. A node's potential adds up over all incoming signals; at 0.5 it fires. Nodes have an order and are visited
+    in it, so that sums are the same on every machine.
     """
     # node -> what it has to pass on, by the node that it came from, None for a seed
-    charges: dict[N, dict[N | None, float]] = {seed: {None: 1.0} for seed in sorted(seeds)}
-    potential: dict[N, float] = {}
+    charges: dict[Any, dict[Any, float]] = {seed: {None: 1.0} for seed in sorted(seeds)}
+    potential: dict[Any, float] = {}
     for _ in range(hops):
-        arriving: dict[N, dict[N | None, float]] = {}
+        arriving: dict[Any, dict[Any, float]] = {}
         for node in sorted(charges):
             came, total = charges[node], sum(charges[node].values())
             for other, weight in sorted(edges(node)):

@@ -189,15 +189,13 @@ def score_path(
     predicates: Sequence[str],
     *,
     high_signal: frozenset[str] = HIGH_SIGNAL_PREDICATES,
-    base: float = BASE_SCORE,
-    bonus: float = SIGNAL_BONUS,
-    penalty: float = NOISE_PENALTY,
-    long: int = LONG_PATH,
 ) -> float:
     """The base score of a path, 0..1: more for each high-signal predicate, less if it is long or mostly without."""
     signals = sum(predicate in high_signal for predicate in predicates)
-    is_noisy = 2 * signals < len(predicates) or len(predicates) > long
-    return min(1.0, max(0.0, round(base + bonus * signals - penalty * is_noisy, 6)))
+    is_noisy = 2 * signals < len(predicates) or len(predicates) > LONG_PATH
+    return min(
+        1.0, max(0.0, round(BASE_SCORE + SIGNAL_BONUS * signals - NOISE_PENALTY * is_noisy, 6))
+    )
 
 
 # -- overlap -------------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ class ChatDialect(Dialect):
 
     _kinds: ClassVar[Sequence[str]] = ("chat.completion", "chat.completion.chunk", "chatcmpl")
     """The `object` of a whole answer and of a chunk, and how our ids begin."""
+    _said: ClassVar[str] = "delta"
+    """The field of a chunk's choice for what it says."""
 
     def __init__(self) -> None:
         self._first: Event = {}  # id, model and so on of the first chunk
@@ -71,7 +73,8 @@ class ChatDialect(Dialect):
         if len(choices) != 1 or choices[0].get("index", 0) != 0:
             return [Piece(EVENT, raw=event)]
         choice = choices[0]
-        delta = self._delta_of(choice)
+        said = choice.get(self._said) or {}
+        delta = {"content": said} if isinstance(said, str) else said
         parts = _text_parts(delta)
         last = choice.get("finish_reason")
         self.ended = self.ended or bool(last)
@@ -86,7 +89,10 @@ class ChatDialect(Dialect):
             left = {n: v for n, v in delta.items() if n not in TEXTS or not v}
             if parts:
                 left.pop("role", None)
-            rest = {**event, "choices": [{**choice, **self._saying(left)}]}
+            rest = {
+                **event,
+                "choices": [{**choice, self._said: left if left or self._said == "delta" else ""}],
+            }
             pieces.append(Piece(EVENT, raw=rest))
         return pieces
 
@@ -132,17 +138,11 @@ class ChatDialect(Dialect):
         return self._chunk({}, {}, delta)
 
     def _chunk(self, event: Event, choice: Event, delta: Event) -> Event:
-        made = {"index": 0, "finish_reason": None, **choice, **self._saying(delta)}
+        said = delta if self._said == "delta" else delta.get("content", "")
+        made = {"index": 0, "finish_reason": None, **choice, self._said: said}
         if delta:
             made["finish_reason"] = None
         return {"object": self._kinds[1], **self._first, **event, "choices": [made]}
-
-    def _delta_of(self, choice: Event) -> Event:
-        return choice.get("delta") or {}
-
-    def _saying(self, delta: Event) -> Event:
-        """The fields of a choice that says this."""
-        return {"delta": delta}
 
     # Whole answers
 
@@ -226,6 +226,7 @@ class CompletionsDialect(ChatDialect):
     operation: ClassVar[str] = "text_completion"
     resume: ClassVar[Resume] = "prefill"
     _kinds = ("text_completion", "text_completion", "cmpl")
+    _said = "text"
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
         """The prompt as a user message; none if the prompt is not a single text."""
@@ -246,12 +247,6 @@ class CompletionsDialect(ChatDialect):
             if fields.get(name):
                 return f"{name} is set: such an answer cannot be resumed"
         return super().why_unwatched(fields)
-
-    def _delta_of(self, choice: Event) -> Event:
-        return {"content": choice.get("text")}
-
-    def _saying(self, delta: Event) -> Event:
-        return {"text": delta.get("content") or ""}
 
     def _chunk(self, event: Event, choice: Event, delta: Event) -> Event:
         return super()._chunk(event, {"logprobs": None, **choice}, delta)
