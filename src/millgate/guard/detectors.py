@@ -585,14 +585,40 @@ _unfinished = re.compile(r"(?:(?<=[^\W\d_] )|(?<=[.,;:!?] )) {1,7}\Z")
 KEPT_PLACES = 8192
 
 
+class Gaps:
+    """What matches a pattern and was left out of a stream: where, in what remained, and how much up to there."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self._offsets: list[int] = []
+        self._left_out: list[int] = []
+        self.total = 0
+
+    def leave_out(self, text: str, start: int, offset: int) -> str:
+        """What remains of a text behind `start`, where it begins at an offset of what remained."""
+        parts: list[str] = []
+        for found in self._pattern.finditer(text, start):
+            parts.append(text[start : found.start()])
+            start = found.end()
+            offset += len(parts[-1])
+            self.total += len(found[0])
+            self._offsets.append(offset)
+            self._left_out.append(self.total)
+        if len(self._offsets) > KEPT_PLACES:
+            del self._offsets[: KEPT_PLACES // 2], self._left_out[: KEPT_PLACES // 2]
+        return "".join((*parts, text[start:]))
+
+    def add_to(self, offset: int, find: Callable[[list[int], int], int]) -> int:
+        """An offset of what remained, with what was left out before it."""
+        before = find(self._offsets, offset)
+        return offset + (self._left_out[before - 1] if before else 0)
+
+
 class VisibleText:
-    """What was left out of a stream, and where."""
+    """What was left out of a stream, and where: first what has no width, then of the rest blanks."""
 
     def __init__(self) -> None:
-        self._offsets: list[
-            int
-        ] = []  # in the visible text, before which something was left out ...
-        self._left_out: list[int] = []  # ... and how many characters were, up to there
+        self._hidden, self._blanks = Gaps(_zero_width), Gaps(_blanks)
 
     def fold(self, text: str, before: str, start: int) -> tuple[str, str]:
         """The visible part of the next text, and blanks at its end that may be part of a longer run: feed them again.
@@ -604,55 +630,21 @@ class VisibleText:
         is_visible = text.isascii() or not _zero_width.search(joined, size)
         if is_visible and not _needed.search(joined):  # as in nearly all code, which is indented
             return text, ""
-        hidden: list[tuple[int, int]] = []
-        blanks: list[tuple[int, int]] = []
-        shown = joined if is_visible else _leave_out(_zero_width, joined, size, hidden)
-        if len(shown) == size:
-            return text, ""
-        unfinished = _unfinished.search(shown, size)
+        if not is_visible:
+            if sum(len(found[0]) for found in _zero_width.finditer(joined, size)) == len(text):
+                return text, ""
+            joined = before + self._hidden.leave_out(joined, size, start + self._blanks.total)
+        unfinished = _unfinished.search(joined, size)
         rest = unfinished[0] if unfinished else ""
-        shown = _leave_out(_blanks, shown[: len(shown) - len(rest)], size, blanks)
-        if hidden or blanks:
-            self._note(start - size, hidden, blanks)
-        return shown[size:], rest
-
-    def _note(
-        self, start: int, hidden: list[tuple[int, int]], blanks: list[tuple[int, int]]
-    ) -> None:
-        """Remember what was left out: first `hidden`, and of what remained `blanks`."""
-        gaps, moved = [(at, size, size) for at, size in blanks], 0
-        for at, size in hidden:
-            gaps.append((at - moved, size, 0))
-            moved += size
-        total, shift = self._left_out[-1] if self._left_out else 0, 0
-        for at, size, moves in sorted(gaps):
-            total += size
-            self._offsets.append(start + at - shift)
-            self._left_out.append(total)
-            shift += moves
-        if len(self._offsets) > KEPT_PLACES:
-            del self._offsets[: KEPT_PLACES // 2], self._left_out[: KEPT_PLACES // 2]
+        return self._blanks.leave_out(joined[: len(joined) - len(rest)], size, start), rest
 
     def real_offset(self, visible: int) -> int:
         """The offset, in the text as it came, of a character of the visible text."""
-        return self._add_left_out(visible, bisect_right(self._offsets, visible))
+        return self._hidden.add_to(self._blanks.add_to(visible, bisect_right), bisect_right)
 
     def real_end(self, visible: int) -> int:
         """The same for the end of a part: behind its last character, before anything that is left out there."""
-        return self._add_left_out(visible, bisect_left(self._offsets, visible))
-
-    def _add_left_out(self, visible: int, gaps: int) -> int:
-        return visible + (self._left_out[gaps - 1] if gaps else 0)
-
-
-def _leave_out(pattern: re.Pattern[str], text: str, start: int, gaps: list[tuple[int, int]]) -> str:
-    """The text without what matches behind `start`; `gaps` gets where that stood, and its length."""
-    parts, end = [text[:start]], start
-    for found in pattern.finditer(text, start):
-        parts.append(text[end : found.start()])
-        gaps.append((found.start(), len(found[0])))
-        end = found.end()
-    return "".join((*parts, text[end:])) if gaps else text
+        return self._hidden.add_to(self._blanks.add_to(visible, bisect_left), bisect_left)
 
 
 # Loops that count ("Item 41 ... Item 42 ...")
