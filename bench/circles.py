@@ -46,12 +46,12 @@ from bench.fold import read_sessions
 from rich.console import Console
 from rich.table import Table
 
+from millgate.circles import masks
 from millgate.circles.action import call_number
 from millgate.circles.finder import check
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import Reader
 from millgate.circles.steps import CircleFollower, annotate, find_steps
-from millgate.guard import masks
 
 POLICY = CirclesPolicy()
 LINES = "\n".join(f"line {n} of a file with some words in it, as files have" for n in range(140))

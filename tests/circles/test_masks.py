@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.circles.whole import normalize
 
-from millgate.circles.masks import LONG_LINE, LONG_TEXT, is_same, mask, normalize
+from millgate.circles.masks import LONG_LINE, LONG_TEXT, is_same, mask
 
 LINES = st.sampled_from(
     ["took 3 ms", "took 41 ms", "3 of 9", "4 of 9", "", "  ", "took  3 ms ", "took 3 ms,", "ok,", "ok", "a\x0bb", "a", "b", "x" * 250]

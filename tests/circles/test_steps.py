@@ -5,9 +5,9 @@ import pytest
 from bench.fixtures.sessions import APIS, MadeCall, Turn, looping_session, render
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.circles.whole import normalize
 
 from millgate.circles.finder import CircleFinder, check
-from millgate.circles.masks import normalize
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.reader import Reader
 from millgate.circles.steps import annotate, ending, find_steps

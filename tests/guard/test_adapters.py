@@ -561,6 +561,15 @@ async def test_the_guard_takes_objects_and_their_parts_as_messages():
     assert sent[2]["content"][0]["text"] == "Which one?"
 
 
+def test_a_text_is_a_message_of_a_person(provider):
+    with (
+        provider(chat(tokens(AFTER))) as server,
+        openai.OpenAI(base_url=server.url, api_key="none", max_retries=0) as client,
+    ):
+        assert list(adapters.chat(client, model="m", messages="Tell me."))
+    assert server.requests[0]["messages"] == [{"role": "user", "content": "Tell me."}]
+
+
 def test_what_is_no_message_is_named():
     with pytest.raises(InputError, match="a message is int"):
         Guard(ScriptedModel([[]])).stream([5])

@@ -151,14 +151,6 @@ def mask(line: str) -> str:
     return line
 
 
-def normalize(text: str) -> list[str]:
-    """The masked lines, without their layout; equal for equal results.
-
-    A text longer than LONG_TEXT is not masked.
-    """
-    return [text] if len(text) > LONG_TEXT else _mask_parts(_split(text))
-
-
 @dataclass(slots=True)
 class Effort:
     """How many characters were masked for the results of one conversation, which bounds the time."""
@@ -182,7 +174,11 @@ def is_same(left: str, right: str, *, ids: bool = True, effort: Effort | None = 
     end = _count_equal(ours[::-1], theirs[::-1])
     ours, theirs = ours[: len(ours) - end], theirs[: len(theirs) - end]
     effort.chars += sum(map(len, ours)) + sum(map(len, theirs))
-    return same_words(_mask_parts(ours), _mask_parts(theirs), ids=ids)
+    ours, theirs = _mask_parts(ours), _mask_parts(theirs)
+    if len(ours) != len(theirs):
+        return False
+    pairs = zip(ours, theirs, strict=True)
+    return all(a == b or (ids and _differ_in_ids(a, b)) for a, b in pairs)
 
 
 def _split(text: str) -> list[str]:
@@ -214,15 +210,6 @@ def _mask_words(part: str) -> str:
 
 
 _mask_short = lru_cache(maxsize=8192)(_mask_words)
-
-
-def same_words(left: Sequence[str], right: Sequence[str], *, ids: bool = True) -> bool:
-    """Whether masked lines are equal, or with `ids` differ in drawn ids alone."""
-    return left == right or (
-        ids
-        and len(left) == len(right)
-        and all(a == b or _differ_in_ids(a, b) for a, b in zip(left, right, strict=True))
-    )
 
 
 def _differ_in_ids(left: str, right: str) -> bool:

@@ -49,9 +49,10 @@ class GuardedEvents:
         options: Options | None,
         is_async: bool,
     ) -> None:
-        given = fields.get(dialect.messages_field)
-        if given is not None and not isinstance(given, str):
-            fields = {**fields, dialect.messages_field: list(conversation(given))}
+        name = dialect.messages_field
+        given = fields.get(name)
+        if given is not None and not (isinstance(given, str) and name == "input"):
+            fields = {**fields, name: list(conversation(given))}
         self._create, self._dialect, self._fields = create, dialect, fields
         self._parameters = inspect.signature(create).parameters  # SDKs drop some now and then
         self._classes: dict[str, Any] = {}  # event type -> the SDK's class

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from millgate.errors import InputError
-from millgate.guard.detectors import HISTORY, Detector, PatientDetector, PrimedDetector, Stall
+from millgate.guard.detectors import HISTORY, Detector, PrimedDetector, Stall
 from millgate.guard.resume import first_boundary, last_boundary
 
 CONTENT = "content"
@@ -203,8 +203,8 @@ class Channel:
         """Let the repetition of a stall go on, up to this length of its run; the next stall, if any."""
         if not stall.period:
             self.relapse.stop_watching()
-        elif isinstance(self.detector, PatientDetector):
-            self.detector.rearm(chars - (stall.position - stall.onset))
+        elif rearm := getattr(self.detector, "rearm", None):
+            rearm(chars - (stall.position - stall.onset))
         further = self.detector.feed("") if self.detector else None  # what came behind the stall
         self._waived_hold = self._hold()
         return _shift(further, self._base) if further else None

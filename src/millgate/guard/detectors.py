@@ -30,11 +30,6 @@ class Stall:
     reason: str
     unit: str = ""
 
-    @property
-    def repeats(self) -> float:
-        """Copies of the unit between onset and position; 0 if the period is unknown."""
-        return (self.position - self.onset) / self.period if self.period else 0.0
-
 
 @runtime_checkable
 class Detector(Protocol):
@@ -60,13 +55,6 @@ class PrimedDetector(Detector, Protocol):
     """A detector that can begin behind a text, as after a rollback; others begin with nothing."""
 
     def prime(self, text: str) -> None: ...  # noqa: D102
-
-
-@runtime_checkable
-class PatientDetector(Detector, Protocol):
-    """A detector that can be told to let the run that stalled go on for a while."""
-
-    def rearm(self, chars: int) -> None: ...  # noqa: D102
 
 
 # Kinds of units
