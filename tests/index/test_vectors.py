@@ -304,38 +304,6 @@ def test_a_damaged_neighbor_graph_is_noticed_rebuilt_and_said(tmp_path, monkeypa
     assert "near does not match its checksum" in view.degraded
 
 
-def test_an_index_that_an_older_release_saved_without_checksums_is_still_read(store, tmp_path):
-    indexes = Indexes(store, tmp_path, Hues())
-    indexes.snapshot("t", "main")
-    indexes.close()
-    path = next(tmp_path.rglob("*.vectors"))
-    older = path.with_name(path.name.replace(path.suffixes[-2], ""))
-    path.rename(older)
-    manifest = path.with_name("manifest.json")
-    manifest.write_text(manifest.read_text().replace(path.name, older.name))
-    again = Indexes(store, tmp_path, Hues())
-    view = again.snapshot("t", "main")
-    assert view.degraded == ""
-    assert view.ids(view.nearest([1.0, 0.0, 0.0], 1)[0]) == ["a"]
-    put(store, e="a red door")
-    again.snapshot("t", "main")
-    again.close()
-    last = Indexes(store, tmp_path, Hues()).snapshot("t", "main")
-    assert last.degraded == ""
-    assert set(last.ids(last.nearest([1.0, 0.0, 0.0], 2)[0])) == {"a", "e"}
-
-
-class Faulty(Hues):
-    """An embedder whose vectors are changed on their way."""
-
-    def __init__(self, change):
-        super().__init__()
-        self.change = change
-
-    def embed(self, texts):
-        return self.change(super().embed(texts))
-
-
 def without_numbers(rows):
     return np.full_like(rows, np.nan)
 

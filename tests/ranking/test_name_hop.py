@@ -9,7 +9,6 @@ from millgate.ranking.name_postings import (
     NamePostings,
     find_name_postings,
     find_written_names,
-    shares_name,
     strongest_names,
 )
 from millgate.ranking.score import (
@@ -32,7 +31,6 @@ from millgate.types import Chunk, Document
 
 def names_of(ords, owned):
     """One name that `ords` hold, and whether each seed owns it."""
-    count = np.array([len(ords)])
     everywhere, nowhere = np.ones(len(ords), bool), np.zeros(len(ords), bool)
     return NamePostings(
         keys=np.array([7], np.uint64),
@@ -41,8 +39,6 @@ def names_of(ords, owned):
         which=np.zeros(len(ords), np.int64),
         inside=everywhere,
         titled=nowhere,
-        counts=count,
-        title_counts=0 * count,
     )
 
 
@@ -120,8 +116,6 @@ def test_a_name_with_more_mass_lifts_its_chunks_before_those_of_another():
         which=np.repeat([0, 1], MOST),
         inside=np.ones(2 * MOST, bool),
         titled=np.zeros(2 * MOST, bool),
-        counts=np.array([MOST, MOST]),
-        title_counts=np.zeros(2, np.int64),
     )
     mass = np.array([[0.1, 0.9], [0.0, 0.0]])
     reached = reach(names, np.ones(2 * MOST), mass, np.array([2 * MOST]))
@@ -144,8 +138,6 @@ def clubs():
         which=np.array([0, 0, 1, 1, 1, 1, 1, 2]),
         inside=np.array([True, True, True, True, True, True, False, True]),
         titled=np.array([False, False, False, False, True, True, True, False]),
-        counts=np.array([2, 4, 1]),
-        title_counts=np.array([0, 3, 0]),
     )
 
 
@@ -235,22 +227,6 @@ def test_a_name_that_too_many_chunks_hold_leads_nowhere_though_the_query_names_i
     names = find_name_postings(passages, np.array([2]), limit=2, share=0.5, query=everything)
     assert frozenset({0, 1, 2}) not in holders(names)
     assert all(names.counts > 0)
-
-
-def test_a_query_shares_a_name_where_one_of_its_own_is_gathered(passages):
-    names = [np.unique(passages.names(np.array([ord]))[0]) for ord in range(4)]
-    seen = set()
-    for seeds in ([], [2], [3], [0, 1, 2, 3]):
-        for query in (np.zeros(0, np.uint64), np.array([1, 2], np.uint64), *names):
-            for limit, share in ((1, 0.5), (2, 0.5), (10, 0.5), (10, 1.1)):
-                bounds = {"limit": limit, "share": share}
-                found = find_name_postings(
-                    passages, np.array(seeds, np.int64), query=query, **bounds
-                )
-                shares = shares_name(passages, np.array(seeds, np.int64), query, **bounds)
-                assert shares == bool(np.isin(query, found.keys).any())
-                seen.add(shares)
-    assert seen == {True, False}
 
 
 def test_a_name_is_found_in_whichever_case_it_is_written(passages):

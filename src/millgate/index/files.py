@@ -87,12 +87,10 @@ def name_with_checksum(path: Path) -> Path:
 
 
 def check_by_name(path: Path, *, verify: bool | None = None) -> None:
-    """Compare a file with the checksum in its name; unless `verify` says so, only a small one. A file of an older
-    release has none in its name.
-    """
+    """Compare a file with the checksum in its name; unless `verify` says so, only a small one."""
     crc = Path(path.stem).suffix.removeprefix(".")
     try:
-        if len(crc) != 8 or not (path.stat().st_size <= CHECKED if verify is None else verify):
+        if not (path.stat().st_size <= CHECKED if verify is None else verify):
             return
         with path.open("rb") as file:
             if f"{checksum(file, 0):08x}" != crc:

@@ -213,11 +213,8 @@ def write_state(
 
 
 def _find(folder: Path, name: str, ending: str) -> str:
-    """The file of that ending that belongs to a segment, under a name with its checksum or without; empty if there is
-    none.
-    """
-    found = (*folder.glob(f"{name}.????????.{ending}"), *folder.glob(f"{name}.{ending}"))
-    return found[0].name if found else ""
+    """The file of that ending that belongs to a segment; empty if there is none."""
+    return next((path.name for path in folder.glob(f"{name}.*.{ending}")), "")
 
 
 def _save_run(folder: Path, name: str, run: Sequence[LiveSegment]) -> LiveSegment:

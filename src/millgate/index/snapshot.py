@@ -77,7 +77,6 @@ class SegmentSnapshot:
         self._size = int(self.bases[-1])
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
-        self._proper: dict[float, dict[int, bool]] = {}
         self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
 
     @property
@@ -326,30 +325,18 @@ class SegmentSnapshot:
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
-        known = self._proper.setdefault(share, {})
-        asked = keys.tolist()
-        new = [key for key in asked if key not in known]
-        if new:
-            known.update(zip(new, self._judge_names(new, share), strict=True))
-        return np.array([known[key] for key in asked], bool)
-
-    def _judge_names(self, keys: list[int], share: float) -> list[bool]:
-        read = self.labels(np.array(keys, np.uint64))
-        labels = [[w for w in label.split() if w not in ENGLISH] for label in read]
-        flat = sorted({word for found in labels for word in found})
-        cased = dict(zip(flat, self._judge_words(flat, share), strict=True))
-        return [any(cased[word] for word in found) for found in labels]
-
-    def _judge_words(self, flat: list[str], share: float) -> list[bool]:
-        hits = self._find_postings("case", np.array(numbers(flat), np.uint64))
-        counts, owner = unpack(hits.values), np.repeat(np.arange(len(flat)), hits.counts)
+        labels = [[w for w in label.split() if w not in ENGLISH] for label in self.labels(keys)]
+        words = sorted({word for found in labels for word in found})
+        hits = self._find_postings("case", np.array(numbers(words), np.uint64))
+        counts, owner = unpack(hits.values), np.repeat(np.arange(len(words)), hits.counts)
         lower, upper, starting = (
-            np.bincount(owner, counts[how], len(flat))
+            np.bincount(owner, counts[how], len(words))
             for how in (INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER)
         )
         inside = lower + upper
-        verdict = np.where(inside > 0, upper >= share * inside, starting == 0)
-        return [bool(v) for v in verdict]
+        cased = np.where(inside > 0, upper >= share * inside, starting == 0)
+        proper = {word for word, found in zip(words, cased.tolist(), strict=True) if found}
+        return np.array([not proper.isdisjoint(found) for found in labels], bool)
 
     def _find_names(self, keys: Keys) -> Ints:
         """The id of each name in each segment, -1 if the segment does not have it."""

@@ -18,7 +18,7 @@ swapped, one doubled, one of a double left out) is read as the known word.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice, pairwise
@@ -44,9 +44,6 @@ REQUESTS: dict[str, str] = {
 """Language -> words that ask; of those written with spaces, the ones most people write."""
 
 _UNSPACED = lazy_compile(f"[{UNSPACED}]")
-
-_Read = tuple[tuple[int, ...], frozenset[int]]
-"""The terms of a text in reading order, and each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +112,15 @@ def _language_of(query: str, words: Snapshot, known: set[int]) -> str:
 def match(question: Question, chunks: Sequence[Chunk], language: str) -> list[Match]:
     """What each chunk's title and text hold of the question, and the tags that a remembered fact is found by."""
     texts = [_texts(chunk) for chunk in chunks]
-    read = iter(_read([text for own in texts for text in own], language))
-    return [_match(question, [*islice(read, len(own))]) for own in texts]
+    read = iter(terms_of([text for own in texts for text in own], language))
+    found = []
+    for own in texts:
+        spots, begin = dict[int, int](), 0
+        for order in islice(read, len(own)):
+            spots |= {at: key for at, key in enumerate(order, begin) if key in question.asked}
+            begin += len(order) + 1
+        found.append(_match_spots(question, spots))
+    return found
 
 
 def match_known(question: Question, chunks: Sequence[Chunk], words: Snapshot) -> list[Match]:
@@ -140,18 +144,9 @@ def match_own(question: Question, chunks: Sequence[Chunk], words: Snapshot) -> l
 
 
 def _match_spots(question: Question, spots: Mapping[int, int]) -> Match:
+    """What a chunk holds, given where its terms stand."""
+    held = question.asked.intersection(spots.values())
     near = {(term, spots.get(at + 1)) for at, term in spots.items()}
-    return _weigh(question, question.asked.intersection(spots.values()), near)
-
-
-def _match(question: Question, read: Sequence[_Read]) -> Match:
-    held = question.asked.intersection(chain.from_iterable(own for _, own in read))
-    both = {pair for pair in question.pairs if held.issuperset(pair)}
-    near = both and both.intersection(chain.from_iterable(pairwise(order) for order, _ in read))
-    return _weigh(question, held, near)
-
-
-def _weigh(question: Question, held: frozenset[int], near: Collection[object]) -> Match:
     phrase = sum(weight for pair, weight in question.pairs.items() if pair in near)
     return Match(held, question.sum(held), phrase)
 
@@ -160,10 +155,6 @@ def _texts(chunk: Chunk) -> list[str]:
     shown = [chunk.text, chunk.title] if chunk.title else [chunk.text]
     tags = chunk.metadata.get("tags") if chunk.source == MEMORY else None
     return [*shown, " ".join(tags)] if tags else shown
-
-
-def _read(texts: Sequence[str], language: str) -> list[_Read]:
-    return [(own, frozenset(own)) for own in terms_of(texts, language)]
 
 
 def asking_terms(query: str, language: str) -> frozenset[int]:

@@ -501,13 +501,17 @@ class ScoreBoost:
 
 
 def follow_names(view: Snapshot, seeds: PropagationSeeds, by: NameRules, gain: float) -> ScoreBoost:
-    """What the seeds' names lead to; the most strongly reached chunk gains `gain`."""
+    """What the seeds' names lead to; the most strongly reached chunk gains `gain`. Nothing if no seed holds a rare name
+    of the query.
+    """
+    nothing = ScoreBoost(seeds.ords[:0], np.zeros(0))
     if gain <= 0:
-        return ScoreBoost(seeds.ords[:0], np.zeros(0))
-    held = find_name_postings(
-        view, seeds.ords, limit=by.limit, share=by.proper, query=seeds.query_keys
-    )
-    score_mass = name_masses(view, held, seeds.strength, without=seeds.query_keys)
+        return nothing
+    query = seeds.query_keys
+    held = find_name_postings(view, seeds.ords, limit=by.limit, share=by.proper, query=query)
+    if not within(query, held.keys).any():
+        return nothing
+    score_mass = name_masses(view, held, seeds.strength, without=query)
     posting_share = posting_shares(held, gamma=by.spread, title=by.title)
     ords, sent = spread(held, posting_share, score_mass, seeds.ords)
     receptivities = receptivity(seeds.hits, seeds.term_weight, seeds.ords, ords, least=by.least)

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from millgate.protocols import Snapshot
 from millgate.ranking.arrays import Floats, Ints, best, top
-from millgate.ranking.name_postings import shares_name, strongest_names
+from millgate.ranking.name_postings import strongest_names
 from millgate.ranking.score import (
     EdgeRules,
     NameRules,
@@ -161,15 +161,11 @@ def _hop(
     )
     gain = 0.0
     if len(seeds.ords):
-        gain = open_share(seeds.hits, seeds.term_weight, int(seeds.ords[0]))
-    if gain > 0:
-        limit, proper = names.limit, names.proper
-        leads_on = shares_name(view, seeds.ords, seeds.query_keys, limit=limit, share=proper)
         texts = [candidate.chunk.text for candidate in found[: policy.seeds]]
-        gain *= (1 - likeness_to_code(texts)) * leads_on
-    gain = min(policy.weight, gain)
+        gain = open_share(seeds.hits, seeds.term_weight, int(seeds.ords[0]))
+        gain = min(policy.weight, gain * (1 - likeness_to_code(texts)))
     boost = follow_names(view, seeds, names, gain)
-    novelty_weight = gain / policy.weight if gain > 0 else 0.0
+    novelty_weight = gain / policy.weight if boost.flows else 0.0
     rules = EdgeRules(policy.edge, policy.leak, policy.floor, policy.hops)
     by_edges = follow_edges(view, seeds, edges, rules, names, gain=policy.weight) if edges else None
     if by_edges is None:
