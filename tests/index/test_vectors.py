@@ -304,6 +304,17 @@ def test_a_damaged_neighbor_graph_is_noticed_rebuilt_and_said(tmp_path, monkeypa
     assert "near does not match its checksum" in view.degraded
 
 
+class Faulty(Hues):
+    """An embedder whose vectors are changed on their way."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def embed(self, texts):
+        return self.change(super().embed(texts))
+
+
 def without_numbers(rows):
     return np.full_like(rows, np.nan)
 

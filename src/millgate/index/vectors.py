@@ -68,69 +68,54 @@ class EmbeddingCache:
         self._store, self._tenant, self._collection = store, tenant, collection
         self._embedder = embedder
         self.kind = f"embedding/{embedder.name}/{embedder.dimension}"
+        self.made = 0
+        """How many were computed so far."""
 
     def rows_of(self, chunks: Sequence[Chunk], seen: int) -> Halves:
-        """One row a chunk; `seen` is the point of the feed that the chunks were read at."""
+        """One row a chunk; `seen` is the point of the feed that the chunks were read at.
+
+        A text for which the embedder gives no numbers has zeros, and nothing of it is stored.
+        """
         rows = np.zeros((len(chunks), self._embedder.dimension), np.float16)
         for begin in range(0, len(chunks), BATCH):
             some = chunks[begin : begin + BATCH]
-            rows[begin : begin + len(some)] = self._batch_rows(some, seen)
+            known = self._known_rows(some)
+            new = [chunk for chunk in some if chunk.id not in known]
+            known |= self._compute(new, seen) if new else {}
+            for at, chunk in enumerate(some, begin):
+                if chunk.id in known:
+                    rows[at] = known[chunk.id]
         return rows
 
-    def add_missing(self, chunks: Sequence[Chunk], seen: int) -> int:
-        """Compute and keep the embeddings that chunks lack; how many those were."""
-        where = (self._tenant, self._collection, self.kind)
-        known = self.known_rows([chunk.id for chunk in chunks])
-        new = [chunk for chunk in chunks if chunk.id not in known]
-        return self._store.attach(*where, self.compute(new), seen=seen) if new else 0
-
-    def compute(self, chunks: Sequence[Chunk]) -> dict[str, bytes]:
-        """The embeddings of some chunks by id, as the store keeps them."""
-        made, sound = self._embed(chunks)
-        if not sound.all():
-            wrong = chunks[int(np.argmin(sound))].id
-            raise EmbedderFailed(f"{self._named} gave no numbers for the chunk {wrong!r}")
-        return {chunk.id: row.tobytes() for chunk, row in zip(chunks, made, strict=True)}
-
-    def _embed(self, chunks: Sequence[Chunk]) -> tuple[Halves, npt.NDArray[np.bool_]]:
-        """A row for each chunk, and whether it holds numbers."""
-        made = embed(self._embedder, [embedded_text(chunk) for chunk in chunks])
-        with np.errstate(
-            over="ignore"
-        ):  # a number beyond half floats becomes infinite, and is refused
-            halves = made.astype(np.float16)
-        return halves, np.asarray(np.isfinite(halves).all(1), np.bool_)
-
-    @property
-    def _named(self) -> str:
-        return f"the embedder {self._embedder.name}"
-
-    def known_rows(self, ids: Sequence[str]) -> dict[str, Halves]:
+    def _known_rows(self, chunks: Sequence[Chunk]) -> dict[str, Halves]:
         """The embeddings that some chunks have already, by id; one that is damaged is left out."""
+        ids = [chunk.id for chunk in chunks]
         known = self._store.attachments(self._tenant, self._collection, self.kind, ids)
         size = 2 * self._embedder.dimension
         rows = {id: np.frombuffer(v, np.float16) for id, v in known.items() if len(v) == size}
         return {id: row for id, row in rows.items() if np.isfinite(row).all()}
 
-    def _batch_rows(self, chunks: Sequence[Chunk], seen: int) -> Halves:
-        """One row a chunk. A text for which the embedder gives no numbers has zeros, and nothing of it is stored."""
-        known = self.known_rows([chunk.id for chunk in chunks])
-        new = [chunk for chunk in chunks if chunk.id not in known]
-        if new:
-            made, sound = self._embed(new)
-            if not sound.any():
-                raise EmbedderFailed(f"{self._named} gave no numbers for {len(new):,} texts")
-            fresh = {chunk.id: row for chunk, row, ok in zip(new, made, sound, strict=True) if ok}
-            kept = {id: row.tobytes() for id, row in fresh.items()}
-            self._store.attach(self._tenant, self._collection, self.kind, kept, seen=seen)
-            known = {**known, **fresh}
-            if lacking := [chunk.id for chunk in new if chunk.id not in known]:
-                LOGGER.warning(
-                    "%s gave no numbers for %d chunks of %r, which words alone find: %r ...",
-                    self._named, len(lacking), self._collection, lacking[0],
-                )  # fmt: skip
-        zeros = np.zeros(self._embedder.dimension, np.float16)
-        return np.array([known.get(chunk.id, zeros) for chunk in chunks])
+    def _compute(self, chunks: Sequence[Chunk], seen: int) -> dict[str, Halves]:
+        """The embeddings of some chunks by id, which are stored too."""
+        made = embed(self._embedder, [embedded_text(chunk) for chunk in chunks])
+        # a number beyond half floats becomes infinite, and is refused
+        with np.errstate(over="ignore"):
+            halves = made.astype(np.float16)
+        sound = [bool(row.all()) for row in np.isfinite(halves)]
+        lacking = [chunk.id for chunk, ok in zip(chunks, sound, strict=True) if not ok]
+        if len(lacking) == len(chunks):
+            name = self._embedder.name
+            raise EmbedderFailed(f"the embedder {name} gave no numbers for {len(chunks):,} texts")
+        if lacking:
+            LOGGER.warning(
+                "the embedder %s gave no numbers for %d chunks of %r, which words alone find: %r ...",
+                self._embedder.name, len(lacking), self._collection, lacking[0],
+            )  # fmt: skip
+        fresh = {c.id: row for c, row, ok in zip(chunks, halves, sound, strict=True) if ok}
+        stored = {id: row.tobytes() for id, row in fresh.items()}
+        self._store.attach(self._tenant, self._collection, self.kind, stored, seen=seen)
+        self.made += len(fresh)
+        return fresh
 
 
 def nearest(

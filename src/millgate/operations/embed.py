@@ -34,12 +34,12 @@ def _embed_collection(
 ) -> int:
     """Go through the change feed once, batch by batch; how many embeddings were made."""
     cache = EmbeddingCache(store, tenant, name, embedder)
-    made = done = seen = 0
+    done = seen = 0
     total = store.size(tenant, name).chunks
     while changes := store.changes(tenant, name, seen, BATCH):
         seen = changes[-1].seq
         chunks = [change.chunk for change in changes if change.chunk is not None]
-        made += cache.add_missing(chunks, seen)
+        cache.rows_of(chunks, seen)
         done += len(chunks)
         on_chunks(min(done, total), total)
-    return made
+    return cache.made
