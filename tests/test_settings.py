@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from millgate.cli import app
 from millgate.errors import ConfigError
+from millgate.gateway import Millgate
 from millgate.pipeline.stages.gate import GatePolicy
 from millgate.pipeline.stages.retrieve import RetrievePolicy
 from millgate.settings import Settings, inspect, load
@@ -125,6 +126,8 @@ def test_what_kubernetes_injects_is_ignored_with_one_debug_line(caplog):
 
 def test_a_tuning_argument_is_taken_in_python_and_refused_in_a_file(tmp_path):
     assert Settings(retrieve=RetrievePolicy(k1=1.5)).retrieve.k1 == 1.5
+    with Millgate.open(":memory:", **{"retrieve.k1": 1.5}) as gate:
+        assert gate.settings.retrieve.k1 == 1.5
     assert load(environ={}, arguments={"retrieve.k1": 1.5}).retrieve.k1 == 1.5
     (tmp_path / "millgate.toml").write_text("[retrieve]\nk1 = 1.5")
     with pytest.raises(ConfigError, match=r"retrieve\.k1 \(from millgate\.toml\).*Millgate\.open"):

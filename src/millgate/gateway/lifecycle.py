@@ -174,7 +174,7 @@ def _check_path(path: object) -> None:
 def _check_names(arguments: Mapping[str, Any]) -> None:
     """Refuse a misspelt argument of `open`; the settings refuse what is close to none."""
     own = [*UserComponents.__dataclass_fields__, "path", "tenant", "settings", "wait_for_index"]
-    for name in arguments.keys() - Settings.model_fields.keys():
+    for name in {name.partition(".")[0] for name in arguments} - Settings.model_fields.keys():
         if hint := did_you_mean(name, own, alike=CLOSE):
             raise ConfigError(f"open takes no argument {name}", hint=hint)
 

@@ -7,7 +7,7 @@ One word proves little: "emergency exit" and "suicide rates" are not cries for h
 - a crisis, an emergency or 988, with a person and a sign that body or mind is at risk.
 If a message is about a text or a machine (a novel, a study, a server), only what the writer says outright of
 themselves counts.
-This decides who is shown to a person. Any word of a crisis is treated with care without it (stages/tasks.py).
+This decides who is shown to a person. Any word of a crisis is treated with care without it (stages/strategy.py).
 English only. A miss costs more than a false alarm, so what is in doubt counts.
 """
 
