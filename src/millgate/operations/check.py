@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from millgate.errors import DamagedError, StoreError
 from millgate.index.files import DamagedIndex
@@ -54,7 +55,7 @@ _UNREADABLE = """
 SELECT count(*) FROM (SELECT metadata FROM chunks UNION ALL SELECT metadata FROM documents)
 WHERE metadata <> '' AND NOT json_valid(metadata)
 """
-_READERS: Mapping[str, tuple[Callable[[str | bytes], object], str]] = {
+_READERS: Mapping[str, tuple[Callable[[Any], object], str]] = {
     "fact": (partial(decode, Fact), "; forget them"),
     "review": (partial(decode, Review), ""),
     "trace": (read_trace, "; they go when they are too old"),

@@ -16,7 +16,7 @@ import orjson
 from millgate.errors import DamagedError
 from millgate.stores.codec import decode, encode
 from millgate.types import Candidate, Chunk, Request, Step, Trace, TraceSummary, Window
-from millgate.types.lengths import FACT_CHARS, SESSION_CHARS, SUMMARY_CHARS
+from millgate.types.lengths import FACT_CHARS
 from millgate.types.notes import Stage
 from millgate.types.request import LENGTHS
 
@@ -107,8 +107,8 @@ def pack_trace(trace: Trace, held: Held) -> bytes:
     return zlib.compress(encode(packed).encode(), _LEVEL)
 
 
-def unpack_trace(body: str | bytes, held: Held) -> Trace:
-    """The trace that `pack_trace` packed; a plain text is a trace of an older release."""
+def unpack_trace(body: bytes, held: Held) -> Trace:
+    """The trace that `pack_trace` packed."""
     stored = read_trace(body)
     known = _find_chunks(stored.trace.candidates, held)
 
@@ -122,30 +122,22 @@ def unpack_trace(body: str | bytes, held: Held) -> Trace:
     return replace(stored.trace, candidates=candidates)
 
 
-def read_trace(body: str | bytes) -> _Stored:
+def read_trace(body: bytes) -> _Stored:
     """What is stored of a trace; an error says whether it is damaged, or of a release with another form."""
     try:
-        if isinstance(body, str):
-            return _Stored(decode(Trace, body))
         text = zlib.decompress(body)
         orjson.loads(text)
-    except (zlib.error, orjson.JSONDecodeError) as error:
+    except (TypeError, zlib.error, orjson.JSONDecodeError) as error:
         raise DamagedError(
             f"a stored trace cannot be read: {error}", hint="run: millgate doctor"
         ) from error
-    except DamagedError as error:
-        raise _old_trace(error) from error
     try:
         return decode(_Stored, text)
     except DamagedError as error:
-        raise _old_trace(error) from error
-
-
-def _old_trace(error: DamagedError) -> DamagedError:
-    return DamagedError(
-        f"a stored trace cannot be read: another release wrote it, in another form ({error.message})",
-        hint="traces made since can be read; old ones go by themselves (trace.age_s)",
-    )
+        raise DamagedError(
+            f"a stored trace cannot be read: another release wrote it, in another form ({error.message})",
+            hint="traces made since can be read; old ones go by themselves (trace.age_s)",
+        ) from error
 
 
 def read_summary(id: str, created: float, text: str) -> TraceSummary:
@@ -157,32 +149,6 @@ def read_summary(id: str, created: float, text: str) -> TraceSummary:
             id, created, query="", session="", collection="", strategy="", tier="", pressure=0.0, skip=False,
             budget=0, candidates=0, kept=0, seconds=0.0, degraded=(error.message,),
         )  # fmt: skip
-
-
-def _summarize(trace: Mapping[str, Any]) -> str:
-    request, plan, candidates = trace["request"], trace["plan"], trace.get("candidates", ())
-    collection = request.get("collection", "main")
-    notes = [candidate["notes"][-1:] for candidate in candidates]
-    steps = trace.get("steps", ())
-    summary = {
-        "id": trace["id"],
-        "created": trace["created"],
-        "query": request["query"][:SUMMARY_CHARS],
-        "session": request.get("session", "")[:SESSION_CHARS],
-        "collection": (collection if isinstance(collection, str) else ", ".join(collection))[
-            :SUMMARY_CHARS
-        ],
-        "strategy": plan["strategy"],
-        "tier": plan["tier"],
-        "pressure": plan.get("pressure", 0.0),
-        "skip": plan["skip"],
-        "budget": plan.get("budget", 0),
-        "candidates": len(candidates),
-        "kept": sum(not last or last[0].get("fate") != "drop" for last in notes),
-        "seconds": sum(step["seconds"] for step in steps),
-        "degraded": [f"{s['stage']}: {s['degraded']}" for s in steps if s.get("degraded")],
-    }
-    return orjson.dumps(summary).decode()
 
 
 def _find_chunks(candidates: Sequence[Candidate], held: Held) -> dict[tuple[str, str], Chunk]:
