@@ -17,10 +17,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
 from millgate.explain.figures import tokens_saved, window_figures
-from millgate.guard.report import GuardReport
-from millgate.service.observe.model_call import Guarded, ModelCall
+from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import RequestState, route_of
-from millgate.types import SpendScope, Step, Trace
+from millgate.types import SpendScope, Trace
 from millgate.types.notes import Stage
 from millgate.types.trace import ENDED
 
@@ -117,118 +116,114 @@ class Metrics:
         for scope in get_args(SpendScope):
             self._series("fuse_calls", scope, "paused")
 
-    def _count(self, name: str, *labels: object, by: float = 1) -> None:
-        if by:
-            self._series(name, *labels).inc(by)
+    def _count(self, *labels: object, **amounts: float) -> None:
+        """Add to some counters, which have these labels."""
+        for name, amount in amounts.items():
+            if amount:
+                self._series(name, *labels).inc(amount)
 
-    def _measure(self, name: str, value: float, *labels: object) -> None:
-        self._series(name, *labels).observe(value)
+    def _measure(self, *labels: object, **values: float) -> None:
+        for name, value in values.items():
+            self._series(name, *labels).observe(value)
 
     def count_request(self, state: RequestState, scope: Scope) -> None:
         """Count a request that was answered, and the context it built."""
         route = route_of(scope)
         method = state.method if state.method in METHODS else "OTHER"
-        self._count("requests", route, method, state.status)
-        self._measure("request_seconds", time.perf_counter() - state.started, route)
+        self._count(route, method, state.status, requests=1)
+        self._measure(route, request_seconds=time.perf_counter() - state.started)
         if state.trace:
             self.count_context(state.trace, state.tokens)
 
     def count_lost_writes(self, total: int) -> None:
         """Count deferred writes that were dropped; `total` is how many this process has lost so far."""
-        self._count("writes_lost", by=max(0, total - self._lost_so_far))
+        self._count(writes_lost=max(0, total - self._lost_so_far))
         self._lost_so_far = max(total, self._lost_so_far)
 
     def count_context(self, trace: Trace, tokens: int) -> None:
         """Count what a trace holds."""
-        self._count("contexts")
-        self._count("contexts_empty", by=not tokens)
-        self._count("contexts_degraded", by=bool(trace.degraded))
-        self._count("contexts_skipped", by=trace.plan is not None and trace.plan.skip)
-        self._count("tokens_injected", by=tokens)
-        self._count("tokens_saved", by=tokens_saved(trace))
-        for step in trace.steps:
-            self._count_step(step)
         figures = window_figures(trace)
-        self._count("selfref_candidates", by=len(figures.overlaps))
-        self._count("selfref_penalized", by=figures.penalized_count)
-        self._count("selfref_exact_duplicates", by=figures.exact_duplicate_count)
-        self._count("selfref_expansion", by=figures.expansion_triggered)
-        self._count("selfref_expansion_success", by=figures.expanded_count > 0)
+        self._count(
+            contexts=1,
+            contexts_empty=not tokens,
+            contexts_degraded=bool(trace.degraded),
+            contexts_skipped=trace.plan is not None and trace.plan.skip,
+            tokens_injected=tokens,
+            tokens_saved=tokens_saved(trace),
+            selfref_candidates=len(figures.overlaps),
+            selfref_penalized=figures.penalized_count,
+            selfref_exact_duplicates=figures.exact_duplicate_count,
+            selfref_expansion=figures.expansion_triggered,
+            selfref_expansion_success=figures.expanded_count > 0,
+        )
         for overlap in figures.overlaps:
-            self._measure("selfref_overlap_ratio", overlap)
+            self._measure(selfref_overlap_ratio=overlap)
         if figures.overlaps:
-            self._measure("selfref_novel_results", figures.novel_result_count)
-
-    def _count_step(self, step: Step) -> None:
-        stage = step.stage.value
-        self._measure("stage_seconds", step.seconds, stage)
-        self._count("stage_degraded", stage, by=bool(step.degraded))
-        self._count("bugs", stage, by=bool(step.bug))
-        action = step.facts.get("action")
-        self._count("grades", action, by=action in GRADES)
-        self._count("reviews", "pending", by=bool(step.facts.get("review")))
+            self._measure(selfref_novel_results=figures.novel_result_count)
+        for step in trace.steps:
+            stage, action = step.stage.value, step.facts.get("action")
+            self._measure(stage, stage_seconds=step.seconds)
+            self._count(stage, stage_degraded=bool(step.degraded), bugs=step.bug)
+            self._count(action, grades=action in GRADES)
+            self._count("pending", reviews=bool(step.facts.get("review")))
 
     def count_review(self, status: str) -> None:
         """Count a review that was asked for or decided."""
-        self._count("reviews", status)
+        self._count(status, reviews=1)
 
     def count_call(self, call: ModelCall) -> None:
         """Count a call through the proxy, and the stream that the guard watched."""
-        model = self._model_label(call)
+        model, cached, judged = self._model_label(call), call.cached_input, call.cache_judgment
         labels = (call.path, call.upstream, model)
         if call.outcome != ENDED:  # such a turn called no model
-            self._count("model_calls", *labels, call.guarded, call.status)
-            self._measure("model_call_seconds", call.seconds, *labels)
+            self._count(*labels, call.guarded, call.status, model_calls=1)
+            self._measure(*labels, model_call_seconds=call.seconds)
             if call.first_byte_s is not None:
-                self._measure("model_first_byte_seconds", call.first_byte_s, *labels)
-        self._count("model_tokens", *labels, "input", by=call.input_tokens)
-        self._count("model_tokens", *labels, "output", by=call.output_tokens)
-        self._count("model_cost", *labels, by=call.cost or 0)
-        self._count_cache(call, labels)
-        if call.report is not None:
-            self._count_stream(call.report, call.guarded)
-        self._count_changes(call)
-        self._count_caps(call, model)
-        if call.bug is not None:
-            self._count("bugs", call.bug.value)
-
-    def _count_stream(self, report: GuardReport, guarded: Guarded) -> None:
-        """Count a stream that ended under the guard, and what the guard made of it."""
-        self._count("guard_streams", report.state.value)
-        self._count("guard_stalls", by=len(report.cuts))
-        self._count("guard_rollbacks", by=report.rollbacks)
-        self._count("guard_recovered", by=guarded == "recovered")
-        self._count("guard_failed", by=guarded == "failed")
-        self._count("guard_tokens_wasted", by=report.wasted_tokens)
-
-    def _count_cache(self, call: ModelCall, labels: tuple[str, str, str]) -> None:
-        cached, judged = call.cached_input, call.cache_judgment
-        self._count("cache_read_tokens", *labels, by=cached.within + cached.read)
-        self._count("cache_written_tokens", *labels, by=cached.written)
+                self._measure(*labels, model_first_byte_seconds=call.first_byte_s)
+        self._count(*labels, "input", model_tokens=call.input_tokens)
+        self._count(*labels, "output", model_tokens=call.output_tokens)
+        self._count(
+            *labels,
+            model_cost=call.cost or 0,
+            cache_read_tokens=cached.within + cached.read,
+            cache_written_tokens=cached.written,
+        )
         if judged is not None and judged.is_break:
-            self._count("cache_lost_tokens", *labels, judged.blame, by=judged.lost)
+            self._count(*labels, judged.blame, cache_lost_tokens=judged.lost)
+        self._count_changes(call)
+        self._count(model, call.priced_as, fuse_unpriced=bool(call.priced_as and call.answered))
+        for status in call.cap_statuses:
+            self._count(status.scope, status.state, fuse_calls=1)
+        if call.bug is not None:
+            self._count(call.bug.value, bugs=1)
 
     def _count_changes(self, call: ModelCall) -> None:
-        """Count what was changed in the request: rungs, folds, and what a compaction lost and was put back."""
+        """Count what was changed: cuts of the answer; rungs, folds and blocks in the request; and compactions."""
+        if (report := call.report) is not None:
+            self._count(report.state.value, guard_streams=1)
+            self._count(
+                guard_stalls=len(report.cuts),
+                guard_rollbacks=report.rollbacks,
+                guard_recovered=call.guarded == "recovered",
+                guard_failed=call.guarded == "failed",
+                guard_tokens_wasted=report.wasted_tokens,
+            )
         for mark in call.circles.marks:
-            self._count("circles", mark.step)
+            self._count(mark.step, circles=1)
         if fold := call.fold:
-            self._count("fold_tokens", fold.group, by=fold.new_tokens if call.answered else 0)
+            self._count(fold.group, fold_tokens=fold.new_tokens if call.answered else 0)
         if call.compaction is not None:
-            self._count("compactions", call.compaction.way)
-        self._count("unknown_parts", by=call.unknown_parts)
-        self._count("put_back_blocks", by=len(call.new_blocks))
-        self._count("put_back_tokens", by=sum(call.new_blocks))
-
-    def _count_caps(self, call: ModelCall, model: str) -> None:
-        self._count("fuse_uncounted", by=bool(call.uncounted))
-        self._count("fuse_unpriced", model, call.priced_as, by=bool(call.priced_as and call.answered))  # fmt: skip
-        for status in call.cap_statuses:
-            self._count("fuse_calls", status.scope, status.state)
+            self._count(call.compaction.way, compactions=1)
+        self._count(
+            unknown_parts=call.unknown_parts,
+            put_back_blocks=len(call.new_blocks),
+            put_back_tokens=sum(call.new_blocks),
+            fuse_uncounted=bool(call.uncounted),
+        )
 
     def count_lost_trace(self) -> None:
         """Count a trace of a call that could not be stored."""
-        self._count("traces_lost")
+        self._count(traces_lost=1)
 
     def _model_label(self, call: ModelCall) -> str:
         """The model, if an upstream answered for it: clients invent names, and a label must have few values."""
