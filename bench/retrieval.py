@@ -32,6 +32,7 @@ from millgate.evaluate.retrieval import (
 )
 from millgate.evaluate.shown import measure, whole_pieces
 from millgate.published.entropy_gating import estimate_tokens
+from millgate.ranking.model import Model
 from millgate.text.table import table
 from millgate.types import Candidate
 
@@ -46,13 +47,18 @@ def held_out(every: Sequence[Labeled], budgets: Sequence[int], foreign: int) -> 
     with TemporaryDirectory(prefix="millgate-bench-") as folder:
         for number, one in enumerate(every):
             file = Path(folder, f"{number}.json")
-            file.write_text(json.dumps(fit.as_data(fit.fit_without(one.name, asked))))
+            file.write_text(json.dumps(fit.as_data(fit_without(one.name, asked))))
             settings = {"grade": {"weights": str(file)}}
             with StoredSet(one) as stored:
                 runs.append(
                     evaluate(stored, settings=settings, budgets=budgets, others=every, most_foreign=foreign)
                 )  # fmt: skip
     return runs
+
+
+def fit_without(name: str, asked: Sequence[fit.Asked]) -> Model:
+    """The weights fitted without a set: neither its texts nor its questions."""
+    return fit.fit([one for one in asked if name not in {one.set, one.source}])
 
 
 def bands(groups: Sequence[Sequence[Pair]]) -> str:

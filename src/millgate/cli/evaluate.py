@@ -332,7 +332,7 @@ def fit(
     foreign: int,
     out: Path | None,
 ) -> Output:
-    """Fit the model of relevance on labeled sets, and judge each set by weights fitted without it.
+    """Fit the model of relevance on labeled sets.
 
     Each of PATHS is a labeled set (corpus.jsonl, queries.jsonl, qrels.tsv) or holds several. Set `grade.weights` to the
     file that --out writes, and compare before and after with `millgate eval retrieval`.
@@ -353,16 +353,10 @@ def fit(
             move(number, len(every), one.name)
             with StoredSet(one) as stored:
                 asked += fitting.observe(stored, every, most_foreign=foreign)
-    names = [one.name for one in every]
-    model, held_out = fitting.fit_sets(asked, names)
-    figures = fitting.figures(held_out) if held_out else {}
-    said = f"with {fitting.MIN_SETS} sets or more, each is also judged by weights fitted without it"
-    if held_out:
-        rows = ((n, f"{one.empty:.3f}", f"{one.stopped:.3f}") for n, one in held_out.items())
-        mean = ", ".join(f"{name} {value:g}" for name, value in figures.items())
-        said = f"{table([('set, left out', 'empty', 'stopped'), *rows])}\n\nmean: {mean}"
-    weights = _weights(model, read_model(), "shipped")
-    return _save(model, out, f"{weights}\n\n{said}", sets=names, held_out=figures)
+    shipped = read_model()
+    model = fitting.fit(asked, start=shipped if len(every) < fitting.MIN_SETS else None)
+    said = _weights(model, shipped, "shipped")
+    return _save(model, out, said, sets=[one.name for one in every])
 
 
 def _fit_from_feedback(gate: Millgate, files: tuple[Path, ...], out: Path | None) -> Output:

@@ -3,28 +3,21 @@
     some-model | millgate guard > answer.txt
 
 There is no model to ask again here, so a stall ends the output at a clean point: the reason goes to stderr and the exit
-code is 3. The program that writes into the pipe learns of it when the pipe is closed. With --transcript the command
-finds circles of tool calls in recorded sessions instead.
+code is 3. The program that writes into the pipe learns of it when the pipe is closed.
 """
 
 import codecs
 import sys
 from collections.abc import Iterator
 from io import BufferedIOBase
-from pathlib import Path
 from typing import Any, cast
 
 import click
 
-from millgate.circles.policy import CirclesPolicy
-from millgate.circles.steps import Mark, find_steps
-from millgate.cli.options import Output, json_option, show
+from millgate.cli.options import json_option
 from millgate.cli.terminal import print_json
-from millgate.errors import NotFound
 from millgate.guard.machine import StreamMachine
-from millgate.sessions.xray.files import read_conversations
 from millgate.settings import load
-from millgate.text.table import count_of
 
 RULE = ("window", "min_bits", "max_drop", "span", "warm_up")  # options of the entropy rule
 LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
@@ -52,13 +45,9 @@ LOOPED = 3  # exit code if the guard ended the stream: 1 and 2 mean other things
 @click.option("--warm-up", type=int, help="Characters before the first verdict of that rule.")
 @click.option("--divergence-token", help="With --json: the text that the next call injects.")
 @click.option("--model", default="", help="Use the settings of this model.")
-@click.option(
-    "--transcript", type=click.Path(path_type=Path), help="Find circles of tool calls in the recorded sessions of this file."
-)  # fmt: skip
 def guard(
     as_json: bool,
     model: str,
-    transcript: Path | None,
     **given: Any,  # noqa: ANN401  # by option
 ) -> None:
     """Pass stdin to stdout, and end it when it falls into a loop (exit code 3).
@@ -66,9 +55,6 @@ def guard(
     Options that are not given come from the settings, as MILLGATE_GUARD__DETECTOR. --json prints the text and a report
     as one object, with the messages of the call that would go on after the cut.
     """
-    if transcript is not None:
-        show(_check_transcript(transcript), as_json=as_json)
-        return
     changes = {name: value for name, value in given.items() if value is not None}
     rule = {name: changes.pop(name) for name in RULE if name in changes}
     policy = load().guard.for_model(model).replace(changes | ({"entropy": rule} if rule else {}))
@@ -111,30 +97,3 @@ def _watch(machine: StreamMachine, errors: str) -> Iterator[str]:
         if machine.stalled:
             return
     yield "".join(machine.end())
-
-
-def _check_transcript(path: Path) -> Output:
-    """The circles of tool calls in recorded sessions."""
-    if not path.is_file():
-        raise NotFound(f"there is no file {path}", hint="millgate guard --transcript FILE")
-    conversations, skipped = read_conversations(path)
-    sessions, lines, messages = [], [], 0
-    for name, one in conversations.items():
-        found = find_steps(one.messages, CirclesPolicy(), continues=one.continues)
-        messages += len(one.messages)
-        sessions.append({
-            "session": name, "messages": len(one.messages), "circles": [_row(mark) for mark in found.marks],
-            "ended": found.ended is not None,
-        })  # fmt: skip
-        lines += [f"{name} message {m.at}: {m.step}: {m.circle.describe()}" for m in found.marks]
-    counted = f"{count_of(len(lines), 'rung')} reached in {count_of(len(sessions), 'session')}, {count_of(messages, 'message')}; {count_of(skipped, 'line')} skipped"
-    data = {"sessions": sessions, "skipped": skipped}
-    return Output(data, "\n".join(lines), counted, code=LOOPED if lines else 0)
-
-
-def _row(mark: Mark) -> dict[str, Any]:
-    circle = mark.circle
-    return {
-        "message": mark.at, "rung": mark.step, "period": circle.period, "copies": circle.copies, "first": circle.first,
-        "last": circle.last, "what": circle.describe(), "tried": circle.tried,
-    }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Fit the model of relevance on labeled sets, and judge each set by weights fitted without it.
+"""Fit the model of relevance on labeled sets, or on what people said about questions of their own.
 
 Each question of a set is asked in its own set and some questions of other sets are, through retrieve and propagate as
 they ship. `share` and `holds` tell the labeled chunks of a ranking from the rest, `knows` a set's own questions from
@@ -15,7 +15,7 @@ review says nothing about the chunks: the person wrote something else.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ import numpy as np
 from millgate.errors import InputError
 from millgate.evaluate.labeled import Labeled, StoredSet, collection_of
 from millgate.evaluate.regression import names_chunk, read_cases
-from millgate.evaluate.retrieval import Pair, Tick, calibration_error, foreign
+from millgate.evaluate.retrieval import Tick, foreign
 from millgate.gateway import Millgate
 from millgate.pipeline.stages.decide import decide
 from millgate.pipeline.stages.propagate import propagate
@@ -39,7 +39,6 @@ from millgate.ranking.model import (
     Model,
     has_enough_terms_to_refuse,
     query_features,
-    read_model,
     score_features,
     share_features,
 )
@@ -47,9 +46,8 @@ from millgate.ranking.question import ask, match_known
 from millgate.types import Candidate, Request, Trace, Window
 
 QUESTIONS, FOREIGN = 120, 72  # of a set, and of the other sets in it
-MIN_SETS = 4  # sets below which a model fitted without one of them says little
+MIN_SETS = 4  # with fewer, the weights are drawn toward the shipped ones
 REFUSED = 1 / 400  # share of the answerable questions that `lower` may cost, the mean over sets
-SHOWN = 10  # best chunks of a ranking by which calibration is judged: about what a context of 1,000 tokens shows
 OWN, REJECTED = (
     "own",
     "rejected",
@@ -269,61 +267,6 @@ def as_data(model: Model, **about: object) -> dict[str, Any]:
     return {**about, "lower": round(model.lower, 3), "upper": model.upper, **rounded}
 
 
-# Sets that are left out
-
-
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """What weights fitted without a set do on it."""
-
-    empty: float
-    stopped: float
-    pairs: Sequence[Pair]
-
-
-def fit_sets(asked: Sequence[Asked], names: Sequence[str]) -> tuple[Model, dict[str, HeldOut]]:
-    """The model for some sets, and what it does on each if fitted without it; none of that for few sets."""
-    if len(names) < MIN_SETS:
-        return fit(asked, start=read_model()), {}
-    return fit(asked), {name: hold_out(name, asked) for name in names}
-
-
-def fit_without(name: str, asked: Iterable[Asked]) -> Model:
-    """The weights fitted without a set: neither its texts nor its questions."""
-    return fit([one for one in asked if name not in {one.set, one.source}])
-
-
-def hold_out(name: str, asked: Sequence[Asked]) -> HeldOut:
-    """What weights that know neither the texts nor the questions of a set do on it."""
-    model = fit_without(name, asked)
-    refused: dict[bool, list[bool]] = {True: [], False: []}
-    pairs = list[Pair]()
-    for one in asked:
-        if one.set != name:
-            continue
-        known = model.chance_known(one.features)
-        refused[one.answerable].append(one.telling and known < model.lower)
-        if one.answerable:
-            held = known * model.chances_held(one.features, model.shares(one.scores))[:SHOWN]
-            pairs += zip(held.tolist(), one.labeled[:SHOWN].astype(bool).tolist(), strict=True)
-    return HeldOut(_mean(refused[True]), _mean(refused[False]), pairs)
-
-
-def figures(held: Mapping[str, HeldOut]) -> dict[str, float]:
-    """The means over the sets left out."""
-    found = list(held.values())
-    return {
-        "empty": round(_mean([one.empty for one in found]), 4),
-        "empty_worst": round(max(one.empty for one in found), 4),
-        "stopped": round(_mean([one.stopped for one in found]), 3),
-        "calibration_error": round(calibration_error([one.pairs for one in found]), 3),
-    }
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values)) if len(values) else float("nan")
-
-
 # Judgments of a user's own questions
 
 Judgment = tuple[Request, tuple[str, ...]]
@@ -397,5 +340,5 @@ def compare(
                 for name, value in row.items():
                     tally.setdefault(name, []).append(value)
             tick()
-    before, after = ({name: _mean(found) for name, found in tally.items()} for tally in tallies)
-    return before, after
+    means = [{name: float(np.mean(found)) for name, found in tally.items()} for tally in tallies]
+    return means[0], means[1]
