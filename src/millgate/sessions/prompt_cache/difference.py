@@ -152,12 +152,15 @@ def _compare_system(old: Segment, new: Segment) -> Difference:
 def _compare_messages(before: Sequence[Segment], after: Sequence[Segment], at: int) -> Difference:
     """The difference of two messages, by where both requests go on alike."""
     old, new = before[at], after[at]
+    rest = _behind(before, at)
+    if rest and _count_same(rest, after[at:]) == len(rest):
+        return Difference("message removed", old.name)
     left, now = (sum(segment.chars for segment in some[at:]) for some in (before, after))
     if now < COMPACTED * left and len(before) - at > 2:
         return Difference("compacted", old.name)
     changed = max(
         _count_same(before[at + 1 :], after[at + 1 :]),
-        _count_same(_behind(before, at), _behind(after, at)),
+        _count_same(rest, _behind(after, at)),
     )
     removed, inserted = (
         max((_count_same(some[n:], other[at:]) for n in range(at + 1, min(len(some), at + 1 + FAR))), default=0)

@@ -17,6 +17,7 @@ from millgate.sessions.compaction.window import Compaction as Lost
 from millgate.sessions.compaction.window import number_of, read_window
 from millgate.sessions.folding.folder import Folder
 from millgate.sessions.folding.report import price_saving
+from millgate.sessions.folding.texts import Call
 from millgate.sessions.xray.cache import CacheFollower
 from millgate.sessions.xray.files import Lines
 from millgate.sessions.xray.findings import (
@@ -43,7 +44,7 @@ from millgate.transcript.parts import (
     join_texts,
     read,
 )
-from millgate.transcript.touched import Touched, touched_files
+from millgate.transcript.touched import touched_files
 
 BATCH_CHARS = 2_000_000  # texts measured together
 MOST_WINDOWS = 400  # windows kept of one session; more are thinned out
@@ -107,15 +108,6 @@ class _Held:
     stale: bool = False
 
 
-@dataclass(slots=True)
-class _Asked:
-    """A call that waits for its result."""
-
-    tool: str
-    number: int
-    files: Touched
-
-
 @dataclass
 class SessionBuilder:
     """One session while it is read."""
@@ -134,7 +126,7 @@ class SessionBuilder:
         self._parts: list[_Held] = []
         self._sizes = Counter[str]()
         self._reads: dict[str, list[_Held]] = {}
-        self._asked: dict[str, _Asked] = {}
+        self._asked: dict[str, Call] = {}  # that wait for their results
         self._known = KnownText()
         self._pending: list[tuple[_Held, str]] = []  # texts that wait to be measured
         # who speaks
@@ -238,7 +230,7 @@ class SessionBuilder:
         if part.kind == "call":
             held.call = call_number(part.tool, part.arguments)
             files = touched_files(part.tool, part.arguments)
-            self._asked[part.id] = _Asked(part.tool, held.call, files)
+            self._asked[part.id] = Call(part.tool, number=held.call, files=files)
             self._tool(part.tool).calls += 1
         elif part.kind == "result":
             self._add_result(part, held)
