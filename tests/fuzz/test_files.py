@@ -10,8 +10,9 @@ from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, val
 from millgate.errors import InputError, MillgateError, StoreError
 from millgate.evaluate.regression import read_cases
 from millgate.gateway import Millgate
-from millgate.index.files import DamagedIndex, load_segment
+from millgate.index.files import DamagedIndex
 from millgate.index.folder import manifest_mark, manifest_seen, read_state
+from millgate.index.merging import load_segment
 from millgate.ingest import html
 from millgate.ingest.child import ParserProcess
 from millgate.ingest.decode import Undecodable, decode

@@ -2,7 +2,7 @@
 
 import hmac
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millgate.errors import InputError
-from millgate.knowledge.admissibility import admit, dump, is_admissible, load, sign, verify
+from millgate.knowledge.admissibility import admit, is_admissible, load, sign, verify
 from millgate.knowledge.slices import SlicePolicy, SliceTurn, slice_around
 from millgate.stores.temporary import TemporaryStore
 from millgate.types import Chunk, Secret
@@ -144,7 +144,7 @@ def test_only_chunks_of_the_slice_are_admitted():
 
 
 def test_a_slice_survives_json():
-    again = load(json.loads(json.dumps(dump(SIGNED))))
+    again = load(json.loads(json.dumps(asdict(SIGNED))))
     assert again == SIGNED
     assert verify(again, SECRETS, now=0)
 
@@ -155,12 +155,12 @@ def test_a_slice_survives_json():
         None,
         [],
         {},
-        {**dump(SIGNED), "turns": 3},
-        {**dump(SIGNED), "turns": [{"id": "a", "rank": 1}]},
-        {**dump(SIGNED), "token": 7},
-        {**dump(SIGNED), "edges": [["a"]]},
-        {**dump(SIGNED), "turns": [{"id": "a", "salience": "much"}]},
-        {**dump(SIGNED), "anchor": None},
+        {**asdict(SIGNED), "turns": 3},
+        {**asdict(SIGNED), "turns": [{"id": "a", "rank": 1}]},
+        {**asdict(SIGNED), "token": 7},
+        {**asdict(SIGNED), "edges": [["a"]]},
+        {**asdict(SIGNED), "turns": [{"id": "a", "salience": "much"}]},
+        {**asdict(SIGNED), "anchor": None},
     ],
 )
 def test_what_is_no_slice_says_so(data):
@@ -171,4 +171,4 @@ def test_what_is_no_slice_says_so(data):
 @pytest.mark.parametrize("change", [{"anchor": "\ud800"}, {"turns": [{"id": "a", "phase": 10**30}]}, {"turns": [{"id": 5}]}, {"turns": [{"id": "a", "parent": "\ud800"}]}])  # fmt: skip
 def test_a_slice_that_no_hash_can_be_made_of_is_refused(change):
     with pytest.raises(InputError):
-        load(json.loads(json.dumps(dump(SIGNED))) | change)
+        load(json.loads(json.dumps(asdict(SIGNED))) | change)

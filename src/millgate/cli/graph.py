@@ -1,5 +1,6 @@
 """`millgate graph`: load and follow knowledge; cut, sign and verify slices of conversations."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -8,7 +9,7 @@ import orjson
 from millgate.cli.options import CommandGroup, Output, on_new_store, on_store, read_input
 from millgate.errors import InputError
 from millgate.gateway import Millgate
-from millgate.knowledge.admissibility import dump, load
+from millgate.knowledge.admissibility import load
 from millgate.knowledge.edges import LoadResult
 from millgate.text.table import count_of
 
@@ -65,7 +66,7 @@ def slice_turns(gate: Millgate, anchor: str, collection: str, admit: bool) -> Ou
     sizes = f"{count_of(len(signed.turns), 'turn')}, {count_of(len(signed.edges), 'edge')}"
     lines = [f"slice {signed.id}: {sizes}", f"token {signed.token}"]
     lines += [f"  {turn.id}  {turn.phase}, salience {turn.salience:g}" for turn in signed.turns]
-    return Output(dump(signed), "\n".join(lines))
+    return Output(asdict(signed), "\n".join(lines))
 
 
 @graph.command("verify", epilog="Example: millgate graph verify slice.json")

@@ -9,7 +9,7 @@ every secret is tried. After a rotation the former secret verifies until it expi
 
 import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -65,13 +65,8 @@ def is_admissible(chunk: Chunk, slice: Slice, secrets: Sequence[Secret], *, now:
     return verify(slice, secrets, now=now) and same and bool(admit([chunk], slice))
 
 
-def dump(slice: Slice) -> dict[str, Any]:
-    """The slice as JSON values."""
-    return asdict(slice)
-
-
 def load(data: object) -> Slice:
-    """The slice that `dump` wrote; a clear error for anything else. Loading does not verify it."""
+    """The slice in the values that `asdict` gives; a clear error for anything else. Loading does not verify it."""
     if not isinstance(data, Mapping):
         raise InputError("a slice is a JSON object", hint="give what `millgate graph slice` wrote")
     try:
