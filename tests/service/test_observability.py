@@ -19,7 +19,7 @@ from tests.service.conftest import ROWS
 from tests.waiting import MOST_S
 
 from millgate.errors import LoopError
-from millgate.explain.figures import tokens_saved, window_figures
+from millgate.explain.log import tokens_saved, window_figures
 from millgate.gateway import Millgate
 from millgate.guard.report import Cut, GuardReport, State
 from millgate.service.app import create

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from millgate.calls.loop import async_version
 from millgate.errors import InputError, MillgateError, NotFound
-from millgate.gateway.lifecycle import Lifecycle
+from millgate.gateway.wiring import Lifecycle
 from millgate.stores.validate import check_name
 from millgate.types import Chunk, Size
 from millgate.types.check import check_several, check_type

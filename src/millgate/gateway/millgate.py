@@ -3,7 +3,7 @@
 Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
 that does not. The blocking forms work everywhere, notebooks included.
 `facts`, `graph`, `reviews`, `keys` and `spending` hold the operations on what they name. Opening and closing are in
-lifecycle.py, adding and removing in documents.py, traces and their questions in traces.py.
+wiring.py, adding and removing in documents.py, traces and their questions in traces.py.
 """
 
 import asyncio

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from millgate.calls.loop import LoopCalls, async_version
 from millgate.errors import ConfigError, InputError, NotFound, StoreError
-from millgate.gateway.lifecycle import Lifecycle
-from millgate.gateway.wiring import Components, engine_with
+from millgate.gateway.wiring import Components, Lifecycle, engine_with
 from millgate.pipeline.engine import Engine
 from millgate.text.meant import did_you_mean
 from millgate.types import Context, Request, Trace, TraceSummary

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from starlette.types import Scope
 
-from millgate.explain.figures import log_keys
+from millgate.explain.log import log_keys
 from millgate.service.observe.request_state import RequestState, route_of
 from millgate.text.redact import redact
 from millgate.types.policy import ServicePolicy

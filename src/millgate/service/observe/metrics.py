@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, gen
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
-from millgate.explain.figures import tokens_saved, window_figures
+from millgate.explain.log import tokens_saved, window_figures
 from millgate.service.observe.model_call import ModelCall
 from millgate.service.observe.request_state import RequestState, route_of
 from millgate.types import SpendScope, Trace
