@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from bench.path_chat import count_chat
+from bench.fixtures.path_chat import count_chat
 
 ROWS = [
     {"id": "policy", "text": "Refunds are paid within 14 days to the card that was charged."},

@@ -24,10 +24,9 @@ from typing import Any
 
 import click
 
-import millgate
 from millgate.circles.policy import CirclesPolicy
 from millgate.circles.steps import annotate, describe, find_steps
-from millgate.cli.options import json_option
+from millgate.cli.options import json_option, shipped
 from millgate.cli.service import address_of, open_page, service_module
 from millgate.cli.terminal import echo, print_json
 from millgate.errors import NotFound
@@ -97,9 +96,7 @@ def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
 
 def add_docs(gate: Millgate) -> Summary:
     """Add the README and the documentation that comes with the package, or stands beside it in a checkout."""
-    package = Path(millgate.__file__).parent
-    pages = [folder / "docs" / PAGE for folder in (package, package.parents[1])]
-    page = next(filter(Path.is_file, pages), None)
+    page = shipped(f"docs/{PAGE}")
     if page is None:
         raise NotFound("the documentation is not installed", hint="in the clone of the repository: pip install --force-reinstall .")  # fmt: skip
     readme = {"id": "README.md", "text": metadata("millgate")["Description"]}

@@ -15,6 +15,7 @@ from millgate.cli.options import (
     open_gate,
     place_options,
     prints,
+    shipped,
 )
 from millgate.cli.terminal import echo
 from millgate.errors import InputError, MissingExtra, NotFound
@@ -123,14 +124,11 @@ def _check_name(name: str) -> str:
 
 
 def plugin_folder() -> Path:
-    """The folder to give to Claude Code: in the package if it was installed, beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    for folder in (
-        package / "plugins" / "claude-code",
-        package.parents[1] / "plugins" / "claude-code",
-    ):
-        if (folder / ".claude-plugin" / "plugin.json").is_file():
-            return folder
-    raise NotFound(
-        "this installation has no plugin folder", hint="take plugins/claude-code from the source"
-    )
+    """The folder to give to Claude Code."""
+    manifest = shipped("plugins/claude-code/.claude-plugin/plugin.json")
+    if manifest is None:
+        raise NotFound(
+            "this installation has no plugin folder",
+            hint="take plugins/claude-code from the source",
+        )
+    return manifest.parents[1]

@@ -133,6 +133,12 @@ def write_text(file: Path, text: str) -> None:
         raise InputError(f"{file} cannot be written: {error.strerror}", hint="check its path") from error  # fmt: skip
 
 
+def shipped(name: str) -> Path | None:
+    """What comes with the package: a path in it if it was installed, beside it in a checkout; None if it is missing."""
+    package = Path(__file__).resolve().parents[1]
+    return next(filter(Path.exists, (package / name, package.parents[1] / name)), None)
+
+
 # Stores. What opens one is imported when a command needs it: the others start faster.
 
 
