@@ -284,8 +284,9 @@ class AgentTurn:
         while used_s < spec.patience_s or (spec.fail_closed and await gateway.is_alive()):
             heard = gateway.heard
             with suppress(TimeoutError):
-                await asyncio.wait_for(gateway.failed.wait(), STEP_S)
-                return
+                async with asyncio.timeout(STEP_S):
+                    await gateway.failed.wait()
+                    return
             if self.reply.waits_for_agent or heard != gateway.heard:
                 silent_s = 0.0
             elif any(not call.ended for call in self.calls):
