@@ -20,7 +20,7 @@ class Problem(BaseModel):
     """What went wrong, and what to do about it (RFC 9457)."""
 
     type: str = Field(examples=["urn:millgate:LimitError"])
-    title: str = Field(examples=["Too large"])
+    title: str = Field(examples=["Request Entity Too Large"])
     status: int = Field(examples=[413])
     detail: str = Field(examples=["k is 20,000; it must be 0 to 10,000"])
     hint: str = Field(examples=["the limit is set by limits.k"])
