@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from millgate.errors import ConfigError
 from millgate.settings import Settings, inspect, load, settings_file
-from millgate.settings.found import refuse, warn
+from millgate.settings.load import refuse, warn
 from millgate.settings.schema import values
 
 VALUES = st.sampled_from([0.5, -1, True, "word", [], [1, "x"]])

@@ -9,7 +9,7 @@ from millgate.cli.options import CommandGroup, Output, prints
 from millgate.cli.terminal import as_plain, echo, table_of
 from millgate.errors import ConfigError, InputError
 from millgate.settings import inspect
-from millgate.settings.found import IgnoredSetting
+from millgate.settings.load import IgnoredSetting
 from millgate.text.table import printable
 
 _FILE = click.option(

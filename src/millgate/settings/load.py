@@ -2,8 +2,14 @@
 
 Arguments > environment > `millgate.toml` > defaults. A key that is unknown, or a value out of its range, is an error
 that names both, and where they came from. The file is the one named by MILLGATE_CONFIG, else `millgate.toml` in the
-current folder if there is one; that one may set less, and never stops a command (found.py). Tuning arguments of the
-policies are taken from Python only.
+current folder if there is one; that one may set less, and never stops a command. Tuning arguments of the policies are
+taken from Python only.
+
+The author of a repository writes the file that is found there, and entering a folder is not consent. So it may tune
+retrieval, and place the store within its folder, where it would be without the file as well. All else comes from the
+environment, or from a file that MILLGATE_CONFIG names: what guards, redacts, caps or limits, what is kept and logged,
+and every name of a model, a command, an address or words for the model. What it may not set, or sets wrongly, is left
+out with a warning: whoever clones a repository goes on working.
 
 MILLGATE_PENALIZE__EXPONENT=1.2 sets what the file calls `exponent` under `[penalize]`. Lists and tables are JSON.
 A variable that looks like a setting, with `__` in it or close to a known name, must be one. Others are not ours:
@@ -15,6 +21,8 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +31,6 @@ from pydantic import ValidationError
 
 from millgate.errors import ConfigError
 from millgate.published.self_reference import ENVIRONMENT, ENVIRONMENT_PREFIX
-from millgate.settings import found
 from millgate.settings.schema import (
     Settings,
     describe,
@@ -35,6 +42,7 @@ from millgate.settings.schema import (
     values,
 )
 from millgate.text import meant
+from millgate.text.table import clip, printable
 from millgate.types.policy import Policy
 
 FILE = "millgate.toml"
@@ -52,6 +60,63 @@ _KUBERNETES = re.compile(
 _log = logging.getLogger("millgate.settings")
 
 
+HINT = "set it in the environment, or name the file yourself: MILLGATE_CONFIG=millgate.toml"
+MOST_NAMED = 5  # settings that a warning names
+
+
+class IgnoredSetting(ConfigError):
+    """Something in a found file that is left out."""
+
+
+GROUPS = frozenset(
+    {"decide", "retrieve", "propagate", "facts", "recall", "graph", "penalize", "expand", "gate", "grade"}
+)  # fmt: skip
+"""Groups of settings that tune retrieval. A setting that is added to one of them may be set by a found file."""
+NAMES = frozenset({"tokens", "ingest.chunk.target", "ingest.chunk.maximum"})
+"""Further settings that do."""
+NOT_TUNING = frozenset({"grade.weights"})
+"""Settings of these groups that name a file or a model."""
+
+
+@lru_cache(maxsize=64)  # a command loads the settings several times, and says this once
+def warn(ignored: tuple[tuple[str, str], ...]) -> None:
+    """Say in the log what of a found file is left out, and what to do: pairs of a message and its hint."""
+    named = "; ".join(_tell(*one) for one in ignored[:MOST_NAMED])
+    more = f"; and {len(ignored) - MOST_NAMED} more" if len(ignored) > MOST_NAMED else ""
+    refused = any(hint == HINT for _, hint in ignored)
+    advice = " (to set what a found file may not: MILLGATE_CONFIG=millgate.toml)" if refused else ""
+    _log.warning("ignored: %s%s%s", named, more, advice)
+
+
+def _tell(message: str, hint: str) -> str:
+    """What is left out, and what to do; the advice for what may not be set is given once, for all."""
+    said = clip(printable(message), 200)
+    return said if hint in ("", HINT) else f"{said} ({clip(printable(hint), 100)})"
+
+
+def refuse(name: str, value: object, folder: Path) -> IgnoredSetting | None:
+    """Why a file found in the folder may not set this; None if it may."""
+    if name == "store":
+        if value == ":memory:" or _is_inside(str(value), folder):
+            return None
+        what = "names a path outside its folder"
+    elif name in NAMES or (name.partition(".")[0] in GROUPS and name not in NOT_TUNING):
+        return None
+    else:
+        what = "tunes no retrieval"
+    return IgnoredSetting(
+        f"{name} {what}, so a millgate.toml found in the current folder may not set it", hint=HINT
+    )
+
+
+def _is_inside(path: str, folder: Path) -> bool:
+    with suppress(
+        OSError, RuntimeError, ValueError
+    ):  # a link that leads to itself, a name that no path can have
+        return (folder / path).resolve().is_relative_to(folder.resolve())
+    return False
+
+
 class Layer(NamedTuple):
     """Settings from one origin: a file, an environment variable, or the caller's arguments."""
 
@@ -60,7 +125,7 @@ class Layer(NamedTuple):
 
 
 class File(NamedTuple):
-    """A settings file, and whether the user named it or it was only found."""
+    """A settings file, and whether the user named it or it was only"""
 
     path: Path
     named: bool
@@ -82,10 +147,10 @@ def load(
     """The settings in force; an error names the key, its value, where it came from and what is allowed."""
     layers, errors = read_layers(path, environ)
     for error in errors:
-        if not isinstance(error, found.IgnoredSetting):
+        if not isinstance(error, IgnoredSetting):
             raise error
     if errors:
-        found.warn(tuple((error.message, error.hint) for error in errors))
+        warn(tuple((error.message, error.hint) for error in errors))
     return _validate([*layers, Layer("arguments", _nest(arguments or {}))])
 
 
@@ -118,7 +183,7 @@ def read_layers(
             continue
         foreign = variable.startswith(ENVIRONMENT_PREFIX)  # it may be meant for another program
         faults = validate([layer])[1] if foreign else []
-        errors += [found.IgnoredSetting(fault.error.message) for fault in faults]
+        errors += [IgnoredSetting(fault.error.message) for fault in faults]
         layers += [] if faults else [layer]
     faults = [fault for layer in layers for fault in _refuse(layer)]
     usable = without(layers, (fault.name for fault in faults))
@@ -231,21 +296,21 @@ def _read_found(path: Path) -> tuple[Layer, list[ConfigError]]:
     try:
         layer = Layer(str(path), _read(path))
     except ConfigError as unreadable:
-        return nothing, [found.IgnoredSetting(unreadable.message, hint=unreadable.hint)]
+        return nothing, [IgnoredSetting(unreadable.message, hint=unreadable.hint)]
     if sum(1 for _ in _flatten(layer.tree)) > _FOUND:
         message = f"{path} sets more than {_FOUND:,} things"
-        return nothing, [found.IgnoredSetting(message, hint="shorten it")]
+        return nothing, [IgnoredSetting(message, hint="shorten it")]
     ignored: list[ConfigError] = []
     folder = path.absolute().parent
     known = names()
     refused = [
         Fault(name, error if _is_setting(name, known) else _unknown(name, layer.origin))
         for name, value in _flatten(layer.tree)
-        if (error := found.refuse(name, value, folder))
+        if (error := refuse(name, value, folder))
     ]
     faults = [*refused, *_refuse(layer)] or validate([layer])[1]
     while faults:
-        ignored += [found.IgnoredSetting(f.error.message, hint=f.error.hint) for f in faults]
+        ignored += [IgnoredSetting(f.error.message, hint=f.error.hint) for f in faults]
         (usable,) = without([layer], (fault.name for fault in faults))
         # a fault that no setting answers for costs the whole file; each round leaves something out, so this ends
         layer = usable if usable.tree != layer.tree else Layer(layer.origin, {})
