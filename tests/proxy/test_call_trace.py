@@ -58,7 +58,7 @@ def test_the_window_is_kept_by_what_fills_it():
 
 
 def cut_call():
-    report = GuardReport(cuts=[Cut("reasoning", 1, 1, 1, "r", "u", 1, 0.0, at=3), Cut("content", 30, 10, 5, "r", "u", 20, 0.0, at=10, text="again again")])  # fmt: skip
+    report = GuardReport(cuts=[Cut("reasoning", 1, 1, 1, "r", "u", 1, at=3), Cut("content", 30, 10, 5, "r", "u", 20, at=10, text="again again")])  # fmt: skip
     return {"report": report, "answer": f"0123456789{SECRET}"}
 
 
@@ -134,12 +134,12 @@ def test_a_turn_that_ended_before_is_told_again_in_each_later_call():
 
 
 def test_a_long_piece_before_a_cut_keeps_its_end():
-    cut = Cut("content", 0, 0, 1, "r", "u", 1, 0.0, at=PIECE_CHARS + 10)
+    cut = Cut("content", 0, 0, 1, "r", "u", 1, at=PIECE_CHARS + 10)
     answer = "a" * 10 + "b" * PIECE_CHARS + "c" * 5
     first, rest = traced(report=GuardReport(cuts=[cut]), answer=answer).steps[0].text.split(GAP)
     assert (first, rest) == ("b" * PIECE_CHARS, "c" * 5)
-    second = Cut("content", 0, 0, 1, "r", "u", 1, 0.0, at=12)
-    pieces = traced(report=GuardReport(cuts=[Cut("content", 0, 0, 1, "r", "u", 1, 0.0, at=10), second]), answer="0123456789abcd").steps[0].text  # fmt: skip
+    second = Cut("content", 0, 0, 1, "r", "u", 1, at=12)
+    pieces = traced(report=GuardReport(cuts=[Cut("content", 0, 0, 1, "r", "u", 1, at=10), second]), answer="0123456789abcd").steps[0].text  # fmt: skip
     assert pieces.split(GAP) == ["0123456789", "ab", "cd"]
 
 

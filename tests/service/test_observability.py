@@ -192,7 +192,7 @@ async def test_labels_have_bounds_whatever_is_asked(client):
 
 def test_a_guarded_stream_is_counted():
     metrics = Metrics()
-    cut = Cut("content", 10, 0, 2, "repeat", "do", 8, 1.0)
+    cut = Cut("content", 10, 0, 2, "repeat", "do", 8)
     ended = GuardReport(state=State.DONE, rollbacks=1, wasted_tokens=70, cuts=[cut])
     failed = GuardReport(state=State.FAILED, rollbacks=3, cuts=[cut] * 4)
     metrics.count_call(ModelCall("/v1/messages", report=ended))

@@ -340,7 +340,6 @@ class StreamMachine:
         channel.queue, channel.held = [], 0
         channel.relapse.learn(stall.unit)
         report.cut_chars += len(waiting)
-        shown = (channel.sent - stall.onset) / stall.period - 1 if stall.period else 0.0
         report.cuts.append(
             Cut(
                 channel.name,
@@ -350,7 +349,6 @@ class StreamMachine:
                 stall.reason,
                 stall.unit[:200],
                 len(waiting),
-                round(max(0.0, shown), 2),
                 channel.sent,
                 waiting[:CUT_CHARS],
             )

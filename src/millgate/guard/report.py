@@ -52,7 +52,6 @@ class Cut:
     reason: str
     unit: str
     cut_chars: int
-    shown_repeats: float
     at: int = 0
     text: str = ""
 

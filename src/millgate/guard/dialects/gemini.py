@@ -168,12 +168,11 @@ class GeminiDialect(Dialect):
         return [piece.raw if self.calls <= 1 else {**piece.raw, **self._first}]
 
     def finish(self, ended: str, said: str = "") -> list[Event]:
-        last = self._event([{"text": said}] if said else [])
-        last["candidates"][0]["finishReason"] = "STOP"
+        last = self._event([{"text": said}] if said else [], finishReason="STOP")
         return [{**last, "usageMetadata": self.estimate_usage(0, 0)}]
 
-    def _event(self, parts: list[Event]) -> Event:
-        candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    def _event(self, parts: list[Event], **end: str) -> Event:
+        candidate = {"content": {"parts": parts, "role": "model"}, "index": 0, **end}
         return {"candidates": [candidate], **self._first}
 
     def event_name(self, event: Event) -> str:  # events have no names here
@@ -203,13 +202,9 @@ class GeminiDialect(Dialect):
     # Answers of our own
 
     def own_answer(self, answer: OwnAnswer) -> Event:
-        content = {"parts": [{"text": answer.text}], "role": "model"}
-        return {
-            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
-            "usageMetadata": self.estimate_usage(0, 0),
-            "modelVersion": answer.model,
-            "responseId": answer.id,
-        }
+        self._first = {"modelVersion": answer.model, "responseId": answer.id}
+        (whole,) = self.finish("stop", answer.text)
+        return whole
 
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
         return [self.own_answer(answer)]

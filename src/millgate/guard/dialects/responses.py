@@ -191,25 +191,20 @@ class ResponsesDialect(Dialect):
             elif item.get("type") != "message":
                 output.append(item)
         if has_text:  # the last call answered with tool calls alone
-            id, part = f"msg_{first.get('id')}", _message_part({}, texts[CONTENT])
-            message = {"id": id, "type": "message", "role": "assistant", "status": "completed"}
-            output.insert(0, {**message, "content": [part]})
+            output.insert(0, _whole_message(f"msg_{first.get('id')}", texts[CONTENT]))
         same = pick(first, "id", "created_at", "model")
         return {**answer, "output": output, **same}
 
     # Answers of our own
 
     def own_answer(self, answer: OwnAnswer) -> Event:
-        part = {"type": "output_text", "text": answer.text, "annotations": []}
         return {
             "id": f"resp_{answer.id}",
             "object": "response",
             "created_at": answer.created,
             "status": "completed",
             "model": answer.model,
-            "output": [
-                {**own_message(f"msg_{answer.id}"), "status": "completed", "content": [part]}
-            ],
+            "output": [_whole_message(f"msg_{answer.id}", answer.text)],
             "parallel_tool_calls": True,
             "tool_choice": "auto",
             "tools": [],
@@ -238,6 +233,10 @@ class ResponsesDialect(Dialect):
         _, code = type_and_code(error)
         event = {"type": "error", "code": code, "message": str(error), "param": None}
         return self._items.number(event)
+
+
+def _whole_message(id: str, text: str) -> Event:
+    return {**own_message(id), "status": "completed", "content": [_message_part({}, text)]}
 
 
 def _message_part(item: Event, text: str) -> Event:
