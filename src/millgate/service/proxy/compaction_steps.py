@@ -32,6 +32,7 @@ from millgate.service.proxy.request import UNNAMED
 from millgate.sessions.compaction.account import Item, account, account_service
 from millgate.sessions.compaction.keep import MOST_PIECES, NOT_PUT_BACK, collection_of
 from millgate.sessions.compaction.notice import begins_with_summary, find_results
+from millgate.sessions.compaction.policy import Mode
 from millgate.sessions.compaction.window import Message, Window, count_compacted, read_window
 from millgate.sessions.conversation import (
     RECENT,
@@ -54,9 +55,7 @@ FEW = 8  # windows of other sessions that a new conversation is compared with
 async def observe_compaction(exchange: Exchange) -> None:
     """Compare the window with the last one of its conversation; `exchange.window` says what was found."""
     call, last = exchange.call, exchange.last
-    mode = exchange.original.options.compaction or exchange.proxy.compaction.mode_for(
-        upstream=call.upstream, key=exchange.caller.key, session=call.session
-    )
+    mode = _mode_of(exchange)
     if mode == "off" or exchange.prompt is None:
         return
     with surviving("the notice of a compaction"):
@@ -279,11 +278,18 @@ async def _keep_window(exchange: Exchange, now: Conversation) -> None:
     await remembered.put(_list_key(owner), orjson.dumps(dict(newest)), replace=True)
 
 
+def _mode_of(exchange: Exchange) -> Mode:
+    caller, call = exchange.caller, exchange.call
+    return exchange.original.options.compaction or exchange.proxy.compaction.mode_for(
+        upstream=call.upstream, key=caller.key, session=call.session
+    )
+
+
 async def restore_windows(exchange: Exchange) -> None:
     """Read the windows of a caller that another process wrote: this one before it ended, or another worker since."""
     owner, remembered = exchange.owner, exchange.proxy.remembered
     conversations = exchange.proxy.conversations
-    if not remembered.is_kept:
+    if not remembered.is_kept or _mode_of(exchange) not in KEEPING:
         return
     listed = await _list_kept(owner, remembered)
     known = {name: conversations.of_session(owner, name) for name in listed}
