@@ -63,6 +63,7 @@ def test_json_lists_what_was_skipped(run, tmp_path):
         "unchanged": 0,
         "removed": 0,
         "missing": 0,
+        "packed": 0,
         "skips": 1,
         "skipped": [{"what": "a.bin", "reason": "binary file"}],
     }

@@ -168,6 +168,9 @@ def summarize(made: Summary) -> Output:
             f"added {count_of(made.documents, 'document')} ({count_of(made.chunks, 'chunk')} changed),"
             f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
         )
+    if made.packed and made.documents:
+        rows = count_of(made.packed, "short row")
+        said += f"\n{rows} of large tables share documents; each has its id in the text"
     notes = []
     if made.missing:
         gone = count_of(made.missing, "file")

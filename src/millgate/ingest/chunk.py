@@ -61,10 +61,11 @@ class TextBlock(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """A part of a text, and the headings above it."""
+    """A part of a text, and the headings above it; of packed rows, which rows it holds."""
 
     text: str
     path: tuple[str, ...] = ()
+    rows: str = ""
 
 
 def split_text(

@@ -21,9 +21,11 @@ from millgate.ingest.child import ParserProcess
 from millgate.ingest.load import LATER_STANDS, Kind, Loader, OnProgress, Summary
 from millgate.ingest.policy import IngestPolicy
 from millgate.ingest.readers import SourceFile, read
-from millgate.ingest.rows import LINE, READ_FORMAT, ROW, Skip, file_of
+from millgate.ingest.rows import READ_FORMAT, ROW, Skip, file_of
+from millgate.ingest.tables import pack_rows
 from millgate.ingest.walk import check_paths, document_id, walk
 from millgate.protocols import DocumentStore
+from millgate.text.turns import CONVERSATION
 
 NAME = "added_files.json"
 # of a file that is listed; a file of more rows is read again, which is quick for rows
@@ -82,7 +84,7 @@ def add_files(
     """Add files and folders, as `walk` finds them. What a file no longer holds goes.
 
     With `prune`, documents of files that are gone from a folder go too, and rows with ids of their own that are gone
-    from their file.
+    from their file. Rows that are packed go with their file's lines.
     `own_folder` is the folder of the store, which is never read.
     """
     policy = policy or IngestPolicy()
@@ -148,7 +150,9 @@ class _Reading:
         self._loader = loader
         self._added = added
         self.parser = ParserProcess()
-        self.whole: set[str] = set()  # the files read to the end
+        self.whole: dict[
+            str, bool
+        ] = {}  # the files read to the end, and whether their rows are packed
         self.may_have_lost = False
 
     def pass_by(self, file: SourceFile) -> None:
@@ -162,8 +166,11 @@ class _Reading:
     def read(self, file: SourceFile) -> None:
         """Add everything that a file holds, and list it as added."""
         loader, documents, skips = self._loader, dict[str, str](), list[Skip]()
-        before, origins = loader.progress.skips, set[str]()
-        for item in read(file, max_bytes=loader.policy.max_bytes, parser=self.parser):
+        before, origins, is_packed = loader.progress.skips, set[str](), False
+        items = read(file, max_bytes=loader.policy.max_bytes, parser=self.parser)
+        if loader.kind != CONVERSATION:
+            items = pack_rows(items, file.id, loader.policy.chunk)
+        for item in items:
             mark = loader.add(item)
             if isinstance(item, Skip):
                 skips.append(item)
@@ -171,24 +178,26 @@ class _Reading:
             if len(documents) <= MOST_DOCUMENTS:  # of more it is not listed
                 documents[item.id] = mark
             origins.add(item.origin)
+            is_packed |= item.packed > 0
         self._added.note(file, documents, skips, own_ids=ROW in origins)
         is_empty = not documents and all(skip.is_empty for skip in skips)
         if is_empty or loader.progress.skips == before:
-            self.whole.add(file.id)
-            # a file of JSON that is one text now may have been rows
-            self.may_have_lost |= is_empty or LINE in origins or file.path.suffix == ".json"
+            self.whole[file.id] = is_packed
+            # what is one document now was one before; but a file of JSON may have been rows
+            self.may_have_lost |= documents.keys() != {file.id} or file.path.suffix == ".json"
 
     def find_lost(
         self, digests: Mapping[str, str], *, prune: bool, is_gone: Callable[[str], bool]
     ) -> Iterator[str]:
         """The documents that their files no longer hold; with `prune` also those whose file is gone.
 
-        Rows with ids of their own are among them only with `prune`, since the next file may hold other rows.
+        Rows with ids of their own are among them only with `prune`, since the next file may hold other rows, and if
+        their file's rows are packed now: they would be there twice.
         """
         for id, digest in digests.items():
             file = file_of(id, digest)
             if file in self.whole and hash((self._loader.collection, id)) not in self._loader.seen:
-                if prune or not digest.startswith(ROW):
+                if prune or self.whole[file] or not digest.startswith(ROW):
                     yield id
             elif prune and file and is_gone(file):
                 yield id

@@ -44,6 +44,7 @@ class Progress:
     unchanged: int = 0
     removed: int = 0
     skips: int = 0
+    packed: int = 0
     touched: set[str] = field(default_factory=set)  # collections written to
 
 
@@ -52,6 +53,7 @@ class Summary:
     """What an ingest did: documents and chunks written, left alone, removed, and skipped with the reason.
 
     `missing` counts the files that are gone from a folder, and whose documents stay in the store; `prune` removes them.
+    `packed` counts the short rows of large tables that share documents.
     """
 
     documents: int = 0
@@ -61,6 +63,7 @@ class Summary:
     skips: int = 0
     skipped: tuple[Skip, ...] = ()
     missing: int = 0
+    packed: int = 0
 
 
 OnProgress = Callable[[Progress], None]
@@ -171,6 +174,7 @@ class Loader:
         if isinstance(item, Skip):
             self.note_skip(item)
             return ""
+        self.progress.packed += item.packed
         item = declare(item, self.collection, self.kind)
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the memory
@@ -213,7 +217,7 @@ class Loader:
         self.flush()
         done = self.progress
         counts = done.documents, done.chunks, done.unchanged, done.removed, done.skips
-        return Summary(*counts, tuple(self.skipped))
+        return Summary(*counts, tuple(self.skipped), packed=done.packed)
 
     def _changed_documents(self, marked: list[tuple[Text, str]]) -> Iterator[Document]:
         """The documents of those texts whose digest is not in the store."""

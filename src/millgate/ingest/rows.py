@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from millgate.errors import InputError, LimitError
-from millgate.ingest.chunk import split_text
+from millgate.ingest.chunk import Passage, split_text
 from millgate.ingest.policy import ChunkPolicy
 from millgate.text.meant import CLOSE, nearest
 from millgate.text.turns import CONVERSATION, DOCUMENTS
@@ -32,7 +32,8 @@ class Text(NamedTuple):
     """A text on its way to become a document. `name` titles chunks that have no better title.
 
     `origin` is FILE, LINE or ROW for what came from a file, and says which documents lost theirs when it is gone or
-    shrunk. Of a ROW, `file` is the file's id.
+    shrunk. Of a ROW, `file` is the file's id. `line` is the number of a row in its file. Rows that are packed into one
+    text are cut already, into `passages`, and counted.
     """
 
     id: str
@@ -46,6 +47,9 @@ class Text(NamedTuple):
     size: int = 0
     origin: str = ""
     file: str = ""
+    line: int = 0
+    passages: tuple[Passage, ...] = ()
+    packed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Skip:
     is_empty: bool = False
 
 
-def parse_row(row: object, *, id: str = "", size: int = 0, file: str = "") -> Text:
+def parse_row(row: object, *, id: str = "", size: int = 0, file: str = "", line: int = 0) -> Text:
     """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one, `file` holds it."""
     if not isinstance(row, Mapping):
         raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
@@ -80,6 +84,7 @@ def parse_row(row: object, *, id: str = "", size: int = 0, file: str = "") -> Te
         size=size or len(text),
         origin=(ROW if own else LINE) if file else "",
         file=file if own else "",
+        line=line,
     )
 
 
@@ -130,6 +135,7 @@ def digest(item: Text, policy: ChunkPolicy) -> str:
     except TypeError:  # keys that are not text, or values that JSON lacks: the store refuses them
         hash.update(repr((head, item.metadata)).encode(errors="replace"))
     hash.update(item.text.encode(errors="surrogatepass"))
+    hash.update(",".join(passage.rows for passage in item.passages).encode())
     return f"{item.origin}{hash.hexdigest()}{item.file}"
 
 
@@ -147,7 +153,9 @@ def assemble(
 ) -> Document:
     """Split a text of `tokens` tokens into the chunks of a document. A single chunk keeps the document's id."""
     may_be_log = item.metadata.get("kind") != DOCUMENTS
-    passages = split_text(item.text, policy, kind=item.kind, tokens=tokens, may_be_log=may_be_log)
+    passages = item.passages or split_text(
+        item.text, policy, kind=item.kind, tokens=tokens, may_be_log=may_be_log
+    )
     single = len(passages) == 1
     chunks = tuple(
         Chunk(
@@ -158,7 +166,7 @@ def assemble(
             source=item.source,
             title=(item.title or " > ".join(passage.path) or item.name)[:TITLE_CHARS],
             position=n,
-            metadata=item.metadata,
+            metadata={**item.metadata, "rows": passage.rows} if passage.rows else item.metadata,
         )
         for n, passage in enumerate(passages)
     )

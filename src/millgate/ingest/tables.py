@@ -1,22 +1,32 @@
 """Tables: files whose lines are rows: JSON lines, CSV, and JSON that is a row or a list of rows.
 
 A row without an id is named by its file and line. A line that is not a row is skipped with its number and reason.
+A document takes much more than a few words do, so the short rows of a large table are packed: many rows are one
+document, its chunks say which rows they hold, and a row's own id is in its text.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TextIO
 
 import orjson
 
 from millgate.errors import InputError
+from millgate.ingest.chunk import Passage
 from millgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
-from millgate.ingest.rows import FILE, Skip, Text, parse_row
+from millgate.ingest.policy import ChunkPolicy
+from millgate.ingest.rows import FILE, LINE, ROW, Skip, Text, parse_row
 from millgate.text.bounded_json import describe_json_error, loads
 from millgate.text.csv_rows import split_csv
+from millgate.text.tokens import estimate_all
+from millgate.text.turns import part
 
 MAX_LINE = 64 << 20  # characters of the longest row; a file without line ends is not a table
 MOST_COLUMNS = 100_000  # of a table: each has a name in memory
+# Rows from which a table of short ones is packed, and the most of one document. As documents of their own, so many take
+# about a second and 6 MB.
+PACKED_FROM = 10_000
 # A JSON file may take the memory of so many bodies: six million values, which a file of rows with text does not reach.
 _BODIES = 12
 
@@ -54,7 +64,7 @@ def texts_of(rows: Rows, id: str) -> Items:
         try:
             if isinstance(value, InputError):
                 raise value
-            yield parse_row(value, id=name, size=size, file=id)
+            yield parse_row(value, id=name, size=size, file=id, line=line)
         except InputError as error:
             yield Skip(name, error.message, size)
 
@@ -157,3 +167,74 @@ def _csv_encoding(path: Path) -> str:
 
 def _has_text(row: Mapping[str, object]) -> bool:
     return isinstance(row.get("text", row.get("content")), str)
+
+
+def pack_rows(items: Items, file: str, policy: ChunkPolicy) -> Items:
+    """The rows of a large table with its short ones packed. A smaller table and all else stay as they are.
+
+    Short is what has no more characters than an eighth of a full chunk. The mean of the first rows must be short too,
+    and turns of a conversation are not packed.
+    """
+    short = policy.target // 2  # at four characters for each token
+    head, chars = list[Text | Skip](), 0
+    for item in items:
+        head.append(item)
+        if isinstance(item, Text):
+            chars += len(item.text) if item.line else PACKED_FROM * short
+        if len(head) == PACKED_FROM or chars >= PACKED_FROM * short:
+            break
+    is_large = len(head) == PACKED_FROM and chars < PACKED_FROM * short
+    packs = is_large and 2 * sum(map(_is_turn, head)) < len(head)
+    rest = chain(head, items)
+    yield from _pack(rest, short, file, policy) if packs else rest
+
+
+def _pack(items: Items, short: int, file: str, policy: ChunkPolicy) -> Items:
+    """Neighbors that are short and differ in nothing but id and text, joined."""
+    pack, common = list[Text](), None
+    for item in items:
+        if isinstance(item, Skip) or len(item.text) > short or not item.text.strip():
+            yield item
+            continue
+        alike = item.title, item.collection, item.source, item.metadata
+        if pack and (alike != common or len(pack) == PACKED_FROM):
+            yield _join_rows(pack, file, policy)
+            pack = []
+        common = alike
+        pack.append(item)
+    if pack:
+        yield _join_rows(pack, file, policy)
+
+
+def _is_turn(item: Text | Skip) -> bool:
+    if isinstance(item, Skip):
+        return False
+    found = part(item.text, item.metadata)
+    return found.declared or (found.certain and found.date != "")  # "user: 7" may be a column
+
+
+def _join_rows(rows: Sequence[Text], file: str, policy: ChunkPolicy) -> Text:
+    """Rows as one document; one row stays what it is."""
+    first = rows[0]
+    if len(rows) == 1:
+        return first
+    texts = [f"id: {row.id}\n{row.text}" if row.origin == ROW else row.text for row in rows]
+    cuts, tokens = [0], 0
+    for at, more in enumerate(estimate_all(texts)):
+        if tokens + more > policy.target and at > cuts[-1]:
+            cuts.append(at)
+            tokens = 0
+        tokens += more + 1  # the blank line
+    passages = tuple(
+        Passage("\n\n".join(texts[start:end]), rows=f"{rows[start].line}-{rows[end - 1].line}")
+        for start, end in pairwise([*cuts, len(rows)])
+    )
+    return first._replace(
+        id=f"{file}:{first.line}",
+        text="\n\n".join(texts),
+        size=sum(row.size for row in rows),
+        origin=LINE,
+        file="",
+        passages=passages,
+        packed=len(rows),
+    )
