@@ -37,13 +37,8 @@ def join_texts(texts: Sequence[str]) -> tuple[Bytes, Ints]:
 
 def split_texts(data: Bytes, starts: Ints, which: npt.NDArray[np.integer]) -> list[str]:
     """Some of the strings of a blob."""
-    return cut_texts(data, starts[which], starts[which + 1])
-
-
-def cut_texts(data: Bytes, begins: Ints, ends: Ints) -> list[str]:
-    """The strings between some places of a blob."""
     raw = np.ascontiguousarray(data).data
-    spans = zip(begins.tolist(), ends.tolist(), strict=True)
+    spans = zip(starts[which].tolist(), starts[which + 1].tolist(), strict=True)
     return [str(raw[begin:end], "utf-8", "surrogatepass") for begin, end in spans]
 
 

@@ -608,18 +608,13 @@ class Node(NamedTuple):
     is_chunk: bool = False
 
 
-def first_part(document: str) -> str:
-    """The id of the first chunk of a document that was split."""
-    return f"{document}#0"
-
-
 Links = Mapping[Node, Sequence[tuple[Node, float]]]
 
 
 def link_nodes(edges: Sequence[Edge], view: Snapshot) -> Links:
     """The nodes linked to each node, those of the strongest edge first."""
     ends = list(dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)))
-    found = np.maximum(view.find(ends), view.find(list(map(first_part, ends)))).tolist()
+    found = np.maximum(view.find(ends), view.find([f"{end}#0" for end in ends])).tolist()
     nodes = {
         end: Node(end, is_chunk=True) if ord >= 0 else Node(node_key(end))
         for end, ord in zip(ends, found, strict=True)
