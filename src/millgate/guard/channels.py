@@ -108,9 +108,10 @@ class Channel:
         self.held += len(text)
         if self.detector is None:
             return None
-        relapsing, base = self.relapse.hold is not None, self._base
         stall = self.detector.feed(text)
-        if stall is None and self.relapse.units:
+        if stall is not None:
+            relapsing, base = self.relapse.hold is not None, self._base
+        elif self.relapse.units:
             stall, relapsing, base = self.relapse.feed(text), True, self._call_start
         if stall is None:
             return None
@@ -131,8 +132,10 @@ class Channel:
         """What may go out now."""
         if self.whole:
             return []
-        hold = self._hold()
-        if hold is None or not self._hold_back or hold == self._waived_hold:
+        if getattr(self.detector, "hold", None) is None and self.relapse.hold is None:
+            return self.release()  # nearly always: nothing is suspected
+        hold = self._hold() or 0
+        if not self._hold_back or hold == self._waived_hold:
             return self.release()
         if self.held > self._max_hold:
             return self.waive()

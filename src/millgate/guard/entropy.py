@@ -59,10 +59,8 @@ class EntropyDetector:
         self.window, self.min_bits, self.max_drop, self.span = window, min_bits, max_drop, span
         self._monitor = EntropyMonitor(window, min_bits, max_drop, k=span, warm_up=warm_up)
         self.warm_up = self._monitor.warm_up
-        self._recent, self._start = (
-            "",
-            0,
-        )  # the last text seen, and the offset of its first character
+        # the last text seen, and the offset of its first character
+        self._recent, self._start = "", 0
 
     def reset(self) -> None:
         """Forget everything seen."""

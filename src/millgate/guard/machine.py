@@ -19,7 +19,7 @@ the number of messages before it.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from millgate.errors import LoopError, PartialCallError
@@ -164,9 +164,9 @@ class StreamMachine:
         if name == EVENT:
             return self._pass_event(piece)
         self._generated += len(piece)
-        out = []
+        before: list[Piece] = []
         if name != channel.name or piece.call != channel.call:
-            out = self._switch_channel(piece)
+            before = self._switch_channel(piece)
             channel = self._current
         if name == CONTENT and self.report.rollbacks:
             piece = self._join(piece)
@@ -176,7 +176,8 @@ class StreamMachine:
             found = self._counting.feed(piece)
             stall = self._judge_counting(found) if found else None
         self.report.cut_chars += channel.elided - elided
-        return self._book(out + (self._judge(channel, stall) if stall else channel.ready()))
+        out = self._judge(channel, stall) if stall else channel.ready()
+        return self._book(before + out)
 
     def tick(self) -> list[Piece]:
         """What must go out because it was held for too long."""
@@ -401,17 +402,18 @@ class StreamMachine:
         self._new_turn = call.messages[-1].get("role") != "assistant"
         return call
 
-    def _book(self, out: Sequence[Piece]) -> list[Piece]:
+    def _book(self, out: list[Piece]) -> list[Piece]:
         """Count what goes out, keep its text for later calls, and note since when something waits."""
         report, channel = self.report, self._current
+        is_kept = self._content.sent <= self.policy.max_history_chars
         for piece in out:
             report.sent_chars += len(piece)
-            is_kept = self._content.sent <= self.policy.max_history_chars
-            if piece and piece.channel == CONTENT and is_kept:
+            if is_kept and piece and piece.channel == CONTENT:
                 self._sent.parts.append(str(piece))
-        holding = channel.held > 0 and not channel.whole
-        if holding and not self.holding:
-            self._since = self._clock()
-        self.holding = holding
-        report.held_chars = max(report.held_chars, channel.held)
-        return [piece for piece in out if piece or piece.raw is not None]
+        if channel.held or self.holding:
+            report.held_chars = max(report.held_chars, channel.held)
+            holding = channel.held > 0 and not channel.whole
+            if holding and not self.holding:
+                self._since = self._clock()
+            self.holding = holding
+        return out if all(out) else [p for p in out if p or p.raw is not None]
