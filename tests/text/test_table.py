@@ -21,3 +21,9 @@ def test_a_long_text_is_cut_on_one_line():
 
 def test_a_cell_with_line_breaks_makes_no_second_row():
     assert table([("kept\ndropped", "a")]) == "kept dropped  a"
+
+
+def test_amounts_and_thousands_stand_to_the_right_as_other_numbers_do():
+    assert table([("a", "9"), ("b", "1,234"), ("c", "$0.84"), ("d", "12%"), ("e", "1.2.x")]) == (
+        "a      9\nb  1,234\nc  $0.84\nd    12%\ne  1.2.x"
+    )

@@ -11,6 +11,8 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
+_NUMBER = re.compile(r"-?\$?\d[\d,.]*%?")
+
 
 def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
     """Rows of cells as aligned lines; cells that look like numbers stand to the right."""
@@ -46,5 +48,4 @@ def printable(text: str) -> str:
 
 
 def _cell(cell: str, width: int) -> str:
-    number = cell.replace(".", "", 1).isdigit()
-    return cell.rjust(width) if number else cell.ljust(width)
+    return cell.rjust(width) if _NUMBER.fullmatch(cell) else cell.ljust(width)
