@@ -61,7 +61,7 @@ class WindowIndex:
     def shingles(self, size: int) -> U64:
         """The window's shingles of that size, sorted, made when first asked for."""
         if size not in self._shingles:
-            self._shingles[size] = np.unique(shingle_hashes(self.tokens, size))
+            self._shingles[size] = np.sort(shingle_hashes(self.tokens, size))
         return self._shingles[size]
 
 

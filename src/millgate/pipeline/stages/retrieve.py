@@ -140,8 +140,10 @@ def _put_quotes_first(query: str, found: tuple[Candidate, ...]) -> tuple[Candida
     line = re.compile(rf"^\W*{quote.pattern}\W*$", re.IGNORECASE | re.MULTILINE)
     lifted = []
     for one in found:
-        texts = one.chunk.title, one.chunk.text
-        how = 2 if any(map(line.search, texts)) else 1 if quote.search(one.chunk.text) else 0
+        said = f"{one.chunk.title}\n{one.chunk.text}"
+        folded = said.casefold()
+        is_quoted = all(word in folded for word in asked) and quote.search(said)
+        how = 2 if is_quoted and line.search(said) else 1 if is_quoted else 0
         least, scale = ((0.0, 0.85), (0.9, 0.05), (0.95, 0.05))[how]
         score, note = least + scale * one.score, one.notes[-1]
         numbers = {**note.numbers, "quotes": how} if how else note.numbers
