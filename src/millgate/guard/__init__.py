@@ -1,8 +1,8 @@
 """The guard: watches a model's stream, cuts loops out of it, and lets the model go on.
 
-It knows nothing of retrieval. A streamed chunk goes through stream.py (I/O) -> machine.py (state machine) ->
-channels.py (held-back tail) -> detectors.py; after a cut resume.py words the next call. Names resolve on first use, so
-that the settings, which need only the policy, do not load it all.
+It knows nothing of retrieval. A streamed chunk goes through stream.py (I/O; in the proxy service/proxy/relay.py) ->
+machine.py (state machine) -> channels.py (held-back tail) -> detectors.py; after a cut resume.py words the next call.
+Names resolve on first use, so that the settings, which need only the policy, do not load it all.
 """
 
 from importlib import import_module

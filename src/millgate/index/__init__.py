@@ -1,7 +1,7 @@
 """Internal: the derived indexes of a store. They follow its change feed and can be deleted: the store is the truth.
 
-It may know the text, rank and protocol packages, and no concrete store. From the outside in, each file uses those below
-it; read them in this order:
+It may know the text, ranking and protocol packages, and no concrete store. From the outside in, each file uses those
+below it; read them in this order:
 
     indexes.py            all collections of a store, and the thread that follows their feeds
     collection.py         one collection: follows its feed, saves, hands out snapshots

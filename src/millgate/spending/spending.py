@@ -6,7 +6,7 @@ while what is booked and held stays under every cap. So an account spends at mos
 calls under way spend beyond what was held for them. From a share of the cap on, answers carry a warning. At the cap the
 account is paused, until a person resumes it with the whole cap again.
 
-What is held and booked is worked out by pure functions on the rows of accounts (caps.py). A store applies them to its
+What is held and booked is worked out by pure functions on the rows of accounts (limits.py). A store applies them to its
 rows in one step (`amend_spends`), so counts hold over workers and restarts.
 """
 

@@ -7,7 +7,6 @@ from pydantic import Field
 from millgate.types.policy import ByScope, Policy, PositiveCount, mode_in
 
 Mode = Literal["off", "observe", "keep", "inject"]
-MODES: tuple[Mode, ...] = ("off", "observe", "keep", "inject")
 
 
 class CompactionPolicy(Policy):

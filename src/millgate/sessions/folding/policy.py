@@ -8,7 +8,6 @@ from pydantic import Field
 from millgate.types.policy import ByScope, Policy, Unit, mode_in
 
 Mode = Literal["off", "measure", "on"]
-MODES: tuple[Mode, ...] = ("off", "measure", "on")
 
 
 class FoldPolicy(Policy):

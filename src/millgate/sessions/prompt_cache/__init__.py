@@ -2,8 +2,6 @@
 
 A provider reads the beginning of a request from its cache if it is the same, segment by segment, as the beginning of an
 earlier one. `segments.py` cuts a request into these segments, `difference.py` finds the first that is not the same,
-`judgment.py` says whose doing it was and what it cost. `witness.py` remembers the last requests of each session and
-joins these three; the proxy and the x-ray start there. The package only observes: it changes no request.
-
-It may know `text` and `prices`, and nothing of the guard, the proxy or the stores.
+`judgment.py` says whose doing it was and what it cost. `sessions/witness.py` joins these three for the proxy and the
+x-ray. `repair.py` puts back what a client changed without meaning it, if it is asked to.
 """
