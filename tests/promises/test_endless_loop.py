@@ -1,6 +1,7 @@
-"""A model that always loops costs four calls and at most 400 characters of loop at the client, and every count says so.
+"""A loop is cut and the answer goes on in the same stream; a model that always loops costs four calls and no more.
 
-Each API, streamed and whole, through `millgate serve` and through `millgate wrap`, as an agent meets them.
+Of an endless loop the client gets at most 400 characters, and every count says so. Each API, streamed and whole,
+through `millgate serve` and through `millgate wrap`, as an agent meets them.
 """
 
 import json
@@ -32,6 +33,7 @@ from millgate.settings import Settings
 from millgate.types.policy import ProxyPolicy
 
 LEAD = "The final output is calculated as follows. The stall begins "
+AFTER = "The sum of both columns is nine hundred and twelve."
 NAMED_LOOPS = ["fo", "do", "therefore, "]
 TOLD = {"millgate_guard_stalls_total": 4, "millgate_guard_rollbacks_total": 3, "millgate_guard_failed_total": 1,
         "millgate_guard_recovered_total": 0}  # fmt: skip
@@ -85,12 +87,14 @@ def request_of(api, streamed, model):
     return path, {"model": model, "stream": streamed, **fields(f"What comes out of {model}?")}
 
 
-def script(rig, api, streamed, model, unit):
-    """A model that loops whenever it is asked: what it is asked."""
-    text = LEAD + unit * (10_000 // len(unit))
+def script(rig, api, streamed, model, unit, *then):
+    """A model that loops whenever it is asked, or goes on so when it is asked again: what it is asked."""
     stream, whole = APIS[api][2:]
     name = request_of(api, streamed, model)[0] if api == "gemini" else model
-    rig.upstream.script(name, stream(*pieces_of(text, 4)) if streamed else whole(text))
+    texts = (LEAD + unit * (10_000 // len(unit)), *then)
+    rig.upstream.script(
+        name, *(stream(*pieces_of(text, 4)) if streamed else whole(text) for text in texts)
+    )
     return rig.upstream.seen[name]
 
 
@@ -157,6 +161,30 @@ def service(rig):
 def counts(url):
     lines = web.get(f"{url}/metrics").text.splitlines()
     return {name: float(line.split()[1]) for name in TOLD for line in lines if line.startswith(f"{name} ")}  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "streamed"), CASES)
+def test_behind_serve_a_loop_is_cut_and_the_answer_goes_on_in_the_same_stream(
+    rig, service, api, streamed
+):
+    model = f"{api}-{rig.name()}"
+    seen = script(rig, api, streamed, model, "therefore, ", AFTER)
+    path, fields = request_of(api, streamed, model)
+    got = web.post(service + path, json=fields, timeout=MOST_S)
+    text = shown(got.text)
+    assert (got.status_code, len(seen)) == (200, 2)
+    assert text.startswith(LEAD[:-1])
+    assert text.rstrip().endswith(AFTER)
+    assert len(text) - len(LEAD) - len(AFTER) <= 400
+
+
+def test_the_guard_can_be_switched_off_for_a_request(rig, service):
+    model = f"chat-{rig.name()}"
+    script(rig, "chat", True, model, "therefore, ")
+    path, fields = request_of("chat", True, model)
+    off = {"x-millgate-guard": "off"}
+    got = web.post(service + path, json=fields, headers=off, timeout=MOST_S)
+    assert shown(got.text).count("therefore, ") == 10_000 // len("therefore, ")
 
 
 @pytest.mark.parametrize("unit", NAMED_LOOPS)

@@ -2,8 +2,11 @@
 
 import json
 import re
+import sqlite3
 import subprocess
 import sys
+import zlib
+from contextlib import closing
 
 from tests.proxy import web
 from tests.proxy.conftest import ProxyRig
@@ -52,6 +55,9 @@ def test_a_key_in_a_question_or_a_fact_is_not_kept(tmp_path):
         assert "[redacted anthropic-key" in gate.trace(trace).request.query
     kept = b"".join(path.read_bytes() for path in (tmp_path / "kb").rglob("*") if path.is_file())
     assert SECRET.encode() not in kept
+    with closing(sqlite3.connect(tmp_path / "kb" / "millgate.db")) as database:
+        ((body,),) = database.execute("SELECT body FROM traces")
+    assert SECRET.encode() not in zlib.decompress(body)
 
 
 def test_stored_text_cannot_leave_its_fence():

@@ -23,7 +23,9 @@ def test_a_cell_with_line_breaks_makes_no_second_row():
     assert table([("kept\ndropped", "a")]) == "kept dropped  a"
 
 
-def test_amounts_and_thousands_stand_to_the_right_as_other_numbers_do():
-    assert table([("a", "9"), ("b", "1,234"), ("c", "$0.84"), ("d", "12%"), ("e", "1.2.x")]) == (
-        "a      9\nb  1,234\nc  $0.84\nd    12%\ne  1.2.x"
+def test_a_column_of_amounts_and_measures_stands_to_the_right_as_a_whole():
+    rows = [("a", "of"), ("b", "9"), ("c", "1,234"), ("d", "$0.84"), ("e", "12 %"), ("f", "152k"), ("g", "")]  # fmt: skip
+    assert table(rows) == "a     of\nb      9\nc  1,234\nd  $0.84\ne   12 %\nf   152k\ng"
+    assert (
+        table([*rows, ("h", "x")]) == "a  of\nb  9\nc  1,234\nd  $0.84\ne  12 %\nf  152k\ng\nh  x"
     )
