@@ -58,6 +58,10 @@ def remember(
     if content is None:
         raise InputError("nothing to remember", hint="give a fact, or --session with --turns")
     added = gate.remember(content, **about)
+    if added.repeats_injected_text:
+        return Output(
+            added, "not remembered: a context gave this text, so the store holds it already"
+        )
     return Output(added, f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
 
 

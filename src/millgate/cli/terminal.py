@@ -10,7 +10,9 @@ from threading import Timer
 import click
 import orjson
 
-from millgate.text.table import printable, table
+from millgate.text.table import clip, printable, table
+
+_CELL = 40  # characters of a cell that a terminal shows, but of the last in its row
 
 
 def echo(text: str | bytes = "", *, err: bool = False) -> None:
@@ -38,8 +40,11 @@ def table_of(
     cells = [[str(cell) for cell in row] for row in rows]
     if not cells:
         return empty
-    lines = table([heads, *cells])
-    return fit(lines) if cut else lines
+    if not cut:
+        return table([heads, *cells])
+    if sys.stdout.isatty():  # one long cell must not push the columns behind it out of sight
+        cells = [[*(clip(cell, _CELL) for cell in row[:-1]), row[-1]] for row in cells]
+    return fit(table([heads, *cells]))
 
 
 def format_minute(seconds: float) -> str:

@@ -432,4 +432,4 @@ def _clean(text: str, most: int) -> str:
 
 
 def _not_found(id: str) -> NotFound:
-    return NotFound(f"no fact has the id {id!r}", hint="`millgate facts` lists them")
+    return NotFound(f"no fact has the id {id!r}", hint="`millgate facts list` lists them")

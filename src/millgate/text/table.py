@@ -11,19 +11,21 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
-_NUMBER = re.compile(r"-?\$?\d[\d,.]*%?")
+_NUMBER = re.compile(r"(?:-?\$?\d[\d,.]*(?: ?(?:%|[kM]?B|[kM]|m?s))?)?")
 
 
 def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
-    """Rows of cells as aligned lines; cells that look like numbers stand to the right."""
+    """Rows of cells under their headings as aligned lines; a column of numbers stands to the right."""
     if not rows:
         return ""
     rows = [[" ".join(cell.splitlines()) for cell in row] for row in rows]  # a row is one line
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return "\n".join(
-        gap.join(_cell(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+    columns = [
+        [cell.rjust(width) if is_number else cell.ljust(width) for cell in column]
+        for column in zip(*rows, strict=True)
+        for width in [max(map(len, column))]
+        for is_number in [all(map(_NUMBER.fullmatch, column[1:]))]
+    ]
+    return "\n".join(gap.join(row).rstrip() for row in zip(*columns, strict=True))
 
 
 def count_of(number: int, noun: str) -> str:
@@ -45,7 +47,3 @@ def clip(text: str, width: int) -> str:
 def printable(text: str) -> str:
     """The text with everything in it that a terminal would obey, or could not print, made visible."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _cell(cell: str, width: int) -> str:
-    return cell.rjust(width) if _NUMBER.fullmatch(cell) else cell.ljust(width)

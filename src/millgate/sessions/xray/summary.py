@@ -30,22 +30,26 @@ def summary(found: Xray) -> str:
         if tokens:
             lines.append(f"{LABELS[kind]:<22} {bar(tokens, found.added)} {short(tokens):>7} {share(tokens, found.added):>5}")  # fmt: skip
     if found.tools:
-        lines += ["", table([TOOL_HEAD, *tool_rows(found, TOOLS)])]
+        lines += ["", table([TOOL_HEAD, *tool_rows(found, TOOLS)]), *_more(len(found.tools), TOOLS)]
     heads = ("largest sessions", "turns", "tokens", "peak", "again", "circles", "compactions")
     sessions = (
         (clip(one.name, 40), f"{one.turns:,}", short(one.added), short(one.peak),
          share(one.repeated, one.added), str(len(one.loops)), str(len(one.compactions)))
         for one in found.sessions[:SESSIONS]
     )  # fmt: skip
-    lines += ["", table([heads, *sessions])]
+    lines += ["", table([heads, *sessions]), *_more(len(found.sessions), SESSIONS)]
     if said := describe_cache(found):
         lines.append(f"\nwhat broke the cache: {said}")
         if rows := list(break_rows(found, BREAKS, width=12)):
-            lines.append(table([BREAK_HEAD, *rows]))
+            lines += [table([BREAK_HEAD, *rows]), *_more(len(found.cache.breaks), BREAKS)]
     cuts = ((one.name, cut.told) for one in found.sessions for cut in one.compactions if cut.told)
     if lost := [f"{clip(name, 40)}: {told}" for name, told in cuts]:
         lines += ["", *lost[:COMPACTIONS_SHOWN]]
     return "\n".join(lines)
+
+
+def _more(count: int, shown: int) -> list[str]:
+    return [f"... and {count - shown:,} more, on the page"] if count > shown else []
 
 
 def describe_files(found: Xray) -> str:
