@@ -78,9 +78,6 @@ CALLS = {
     "lost_messages.aobserve": lambda gate: gate.lost_messages.aobserve(
         Conversations(), "s", [QUESTION]
     ),
-    "lost_messages.aput_back": lambda gate: gate.lost_messages.aput_back(
-        Conversations().observe("s", [QUESTION]), gate.trace(gate.known).request
-    ),
     "arecall_session": lambda gate: gate.arecall_session("which port?", "s"),
     "areindex": lambda gate: gate.areindex(),
     "acheck": lambda gate: gate.acheck("index"),

@@ -21,7 +21,7 @@ ALL = "\n".join(ATTACKS)  # for the pages of a single chunk and a single call
 
 def hostile_call(gate, number, text):
     """A call in which everything that an outsider chooses is the attack."""
-    report = GuardReport(rollbacks=1, cuts=[Cut("content", 9, 2, 3, text, text, 9, 0.0, at=5, text=text)])  # fmt: skip
+    report = GuardReport(rollbacks=1, cuts=[Cut("content", 9, 2, 3, text, text, 9, at=5, text=text)])  # fmt: skip
     message = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": text, "arguments": "{}"}}]}  # fmt: skip
     result = {"role": "tool", "tool_call_id": "1", "content": text * 20}
     sent = orjson.dumps({"messages": [{"role": "user", "content": text}, message, result]})

@@ -1,6 +1,5 @@
 """Compactions: what left the windows of an agent's sessions, told from traces, kept in collections, put back."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -141,19 +140,12 @@ class LostMessages:
         """
         from millgate.sessions.compaction.keep import leave_out_unneeded  # noqa: PLC0415  (as above)
 
-        said = self._take_owed(seen, question.budget // 2)
+        owed, seen.owed = seen.owed, None
+        said = ""
+        if owed is not None:
+            said = self.compose_instructions(owed.account, budget=question.budget // 2)
         asked = self._ask(seen, question, said)
         return _join(said, self._build(asked, leave_out_unneeded).text if asked else "")
-
-    async def aput_back(self, seen: "Conversation", question: Request) -> str:
-        """As `put_back`, for code in an event loop."""
-        said = await asyncio.to_thread(self._take_owed, seen, question.budget // 2)
-        asked = await asyncio.to_thread(self._ask, seen, question, said)
-        return _join(said, (await self.acontext_for(asked)).text if asked else "")
-
-    def _take_owed(self, seen: "Conversation", budget: int) -> str:
-        owed, seen.owed = seen.owed, None
-        return self.compose_instructions(owed.account, budget=budget) if owed is not None else ""
 
     def _ask(self, seen: "Conversation", question: Request, said: str) -> Request | None:
         """The question for what was kept; None if it asks nothing, or if nothing was kept."""
